@@ -1,0 +1,83 @@
+"""The values that pass between an application and a broker; not how they are settled, and not how they are encoded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any
+
+#: What an attribute may be when it is published.  Numbers arrive as their text.
+AttributeValue = str | bytes | int | float
+
+_NO_ATTRIBUTES: Mapping[str, str | bytes] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """
+    One delivery of a message to a handler.  Return from the handler to settle it; raise to have it back.
+
+    Attributes:
+        topic: The topic it was consumed from.
+        id: The broker's name of the message; the same on every delivery.
+        body: The bytes that were published.
+        attributes: What was published with it; numbers as their text.
+        ordering_key: The sequence it belongs to, or None.
+        deduplication_key: Its identity within the broker's deduplication window, or None.
+        sequence_number: Its place in its sequence as the broker counts (for SQS FIFO 20 digits), or None.
+        delivery_attempt: 1 on the first delivery; None where the broker does not count.
+        published_at: When the broker took it, with time zone; None where the broker does not say.
+        raw: What the provider's client returned, for what the fields above leave out.  Its type is the provider's.
+    """
+
+    topic: str
+    id: str
+    body: bytes
+    attributes: Mapping[str, str | bytes] = _NO_ATTRIBUTES
+    ordering_key: str | None = None
+    deduplication_key: str | None = None
+    sequence_number: str | None = None
+    delivery_attempt: int | None = None
+    published_at: datetime | None = None
+    raw: object = field(default=None, repr=False, compare=False)
+
+    @property
+    def text(self) -> str:
+        """The body as UTF-8 text.  Raises `UnicodeDecodeError` (a ValueError) where it is not."""
+        return self.body.decode("utf-8")
+
+    def json(self) -> Any:
+        """The body read as JSON.  Raises `json.JSONDecodeError` or `UnicodeDecodeError` (both ValueError) where it is not."""
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """
+    The broker's word that it has a message.
+
+    Attributes:
+        message_id: The broker's name of the message.
+        sequence_number: Its place in its sequence; None where the topic has no order.
+    """
+
+    message_id: str
+    sequence_number: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """
+    Data with options of its own, for `Publisher.publish_many()`.
+
+    The options mean what they mean for `Publisher.publish()` and win over those given to the whole call.
+    """
+
+    data: object
+    ordering_key: str | None = None
+    deduplication_key: str | None = None
+    delay: float | timedelta | None = None
+    attributes: Mapping[str, AttributeValue] | None = None

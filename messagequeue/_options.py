@@ -1,0 +1,236 @@
+"""
+What a caller may ask for, with bounds, default and one sentence each; not how it is honoured.
+
+The option classes are the single source of the configuration tables in the documentation and of the names that
+`Config` understands: a field is declared once, with `option()`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import Any, TypedDict, TypeVar
+
+from ._errors import ConfigurationError, InvalidMessageError
+from ._message import AttributeValue
+
+T = TypeVar("T")
+
+
+class PublishKwargs(TypedDict, total=False):
+    """
+    The options of one message.
+
+    Keys:
+        ordering_key: The sequence it belongs to (SQS MessageGroupId).  Absent: no order is asked, nothing is sent.
+        deduplication_key: Its identity within the broker's window (SQS MessageDeduplicationId, five minutes).
+        delay: Seconds, or a timedelta, before it can be received.
+        attributes: Metadata beside the body.  A value of None is left out; an empty one is refused.
+    """
+
+    ordering_key: str
+    deduplication_key: str
+    delay: float | timedelta
+    attributes: Mapping[str, AttributeValue]
+
+
+class ConsumeKwargs(TypedDict, total=False):
+    """The options of one consumer; each means what the field of `ConsumeOptions` says, and wins over it."""
+
+    concurrency: int
+    prefetch: int
+    batch_size: int
+    wait_time: float
+    visibility_timeout: float | None
+    heartbeat: bool
+    heartbeat_interval: float | None
+    handler_timeout: float | None
+    retry_delay: float | None
+    drain_timeout: float
+    fatal_grace: float
+
+
+def option(
+    default: T,
+    doc: str,
+    *,
+    unit: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    optional: bool = False,
+    nonzero: bool = False,
+) -> T:
+    """
+    Declare a dataclass field with what its table row says and `check_options()` enforces.
+
+    Args:
+        default: Its default.
+        doc: One sentence for the reader of the table.
+        unit: `seconds`, `bytes` or "".  Environment variables carry it as a suffix.
+        low, high: Inclusive bounds of a number.
+        optional: None is allowed (and means what *doc* says).
+        nonzero: *low* itself is excluded.
+    """
+    rule = {"doc": doc, "unit": unit, "low": low, "high": high, "optional": optional, "nonzero": nonzero}
+    value: T = field(default=default, metadata={"option": rule})
+    return value
+
+
+def check_options(options: object) -> None:
+    """
+    Hold every field declared with `option()` against its type and bounds.
+
+    Raises:
+        ConfigurationError: with the field, what was given and the bounds.
+    """
+    for item in fields(options):  # type: ignore[arg-type]
+        rule = item.metadata.get("option")
+        if rule is not None:
+            _check_option(item.name, getattr(options, item.name), item.default, rule)
+
+
+def _check_option(name: str, value: Any, default: Any, rule: Mapping[str, Any]) -> None:
+    if value is None and rule["optional"]:
+        return
+    low, high = rule["low"], rule["high"]
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise ConfigurationError(f"{name}={value!r}: give True or False")
+        return
+    if low is None and high is None:
+        return
+    whole = isinstance(default, int)
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        raise ConfigurationError(f"{name}={value!r}: give {'a whole number' if whole else 'a number'} {_bounds(rule)}")
+    below = low is not None and (value <= low if rule["nonzero"] else value < low)
+    if not math.isfinite(value) or below or (high is not None and value > high):
+        raise ConfigurationError(f"{name}={value!r} is out of range: give {_bounds(rule)}")
+
+
+def _bounds(rule: Mapping[str, Any]) -> str:
+    low, high, unit = rule["low"], rule["high"], rule["unit"]
+    above = f"above {low:g}" if rule["nonzero"] else f"{low:g} or more"
+    text = above if high is None else f"{'above ' if rule['nonzero'] else ''}{low:g} to {high:g}"
+    return f"{text} {unit}".rstrip() + (" (or None)" if rule["optional"] else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishOptions:
+    """How a publisher gathers and sends; the same for every provider.  See each field's table row."""
+
+    batch_size: int = option(10, "Messages in one call at most; a broker's own limit caps it.", low=1, high=10_000)
+    batch_bytes: int = option(
+        1_048_576, "Bytes in one call at most; a broker's own limit caps it.", unit="bytes", low=1
+    )
+    linger: float = option(
+        0.01,
+        "How long a message waits for company while other calls are in flight; a lone message never waits.",
+        unit="seconds",
+        low=0,
+        high=60,
+    )
+    max_in_flight: int = option(10, "Calls in flight at once per topic.", low=1, high=1_000)
+    max_pending: int = option(
+        10_000, "Messages waiting or in flight; above it publish() waits and publish_nowait() refuses.", low=1
+    )
+    entry_retries: int = option(
+        3, "Resends of a single message that the broker itself reports as failed on its side.", low=0, high=100
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumeOptions:
+    """How a consumer polls, handles and stops; the same for every provider.  See each field's table row."""
+
+    concurrency: int = option(10, "Handlers running at once.", low=1, high=100_000)
+    prefetch: int = option(
+        0, "Messages received beyond those that can start; their leases are kept alive too.", low=0, high=100_000
+    )
+    batch_size: int = option(10, "Messages in one receive at most; a broker's own limit caps it.", low=1, high=10_000)
+    wait_time: float = option(20.0, "How long a receive waits for a message (long poll).", unit="seconds", low=0, high=20)
+    visibility_timeout: float | None = option(
+        None,
+        "The lease of a received message before it is prolonged; None: the topic's own.",
+        unit="seconds",
+        low=1,
+        high=43_200,
+        optional=True,
+    )
+    heartbeat: bool = option(True, "Prolong leases from receipt to settlement, up to 12 h.")
+    heartbeat_interval: float | None = option(
+        None,
+        "Time between two prolongations of a lease; None: a third of the lease.",
+        unit="seconds",
+        low=0,
+        nonzero=True,
+        high=43_200,
+        optional=True,
+    )
+    handler_timeout: float | None = option(
+        None, "A handler still running after it is cancelled and its message comes back.", unit="seconds", low=0,
+        nonzero=True, optional=True,
+    )
+    retry_delay: float | None = option(
+        None,
+        "When a failed message comes back; None: when its lease ends.",
+        unit="seconds",
+        low=0,
+        high=43_200,
+        optional=True,
+    )
+    drain_timeout: float = option(
+        20.0, "How long stop() lets running handlers finish before it cancels them.", unit="seconds", low=0
+    )
+    fatal_grace: float = option(
+        60.0,
+        "How long faults that asking again cannot mend (topic gone, access denied) must last to end consume().",
+        unit="seconds",
+        low=0,
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        interval, lease = self.heartbeat_interval, self.visibility_timeout
+        if interval is not None and lease is not None and interval >= lease:
+            raise ConfigurationError(
+                f"heartbeat_interval={interval!r} is not below visibility_timeout={lease!r}: every lease would end "
+                "before its first prolongation; give half the lease or less"
+            )
+
+
+def refuse_unknown(given: Mapping[str, object], known: Mapping[str, object] | type[Any], what: str) -> None:
+    """
+    Refuse option names that do not exist, as a call with a wrong keyword does.
+
+    Raises:
+        TypeError: names the wrong ones, the likely right ones and all that exist.
+    """
+    names = known.__annotations__ if isinstance(known, type) else known
+    wrong = sorted(given.keys() - names.keys())
+    if not wrong:
+        return
+    near = get_close_matches(wrong[0], names, n=1)
+    hint = f" — did you mean {near[0]!r}?" if near else ""
+    raise TypeError(f"{what} got an unexpected option {wrong[0]!r}; options: {', '.join(sorted(names))}{hint}")
+
+
+def delay_seconds(delay: float | timedelta) -> float:
+    """
+    Return *delay* as seconds.
+
+    Raises:
+        InvalidMessageError: it is no number or timedelta, negative, or not finite.
+    """
+    if isinstance(delay, timedelta):
+        delay = delay.total_seconds()
+    if isinstance(delay, bool) or not isinstance(delay, int | float):
+        raise InvalidMessageError(f"delay={delay!r}: give seconds as a number from 0 to 900, or a timedelta")
+    if not 0 <= delay < math.inf:
+        raise InvalidMessageError(f"delay={delay!r}: give seconds from 0 to 900; a delay is 0 or more and finite")
+    return float(delay)

@@ -1,0 +1,1 @@
+"""Amazon SQS for `messagequeue`."""
