@@ -85,9 +85,7 @@ class MessageQueueError(Exception):
     default_code: ClassVar[ErrorCode] = ErrorCode.OTHER
     default_retryable: ClassVar[bool] = False
 
-    def __init__(
-        self, message: str = "", /, *, code: ErrorCode | None = None, retryable: bool | None = None
-    ) -> None:
+    def __init__(self, message: str = "", /, *, code: ErrorCode | None = None, retryable: bool | None = None) -> None:
         super().__init__(message)
         self.code = self.default_code if code is None else code
         self.retryable = self.default_retryable if retryable is None else retryable
@@ -269,7 +267,7 @@ class LeaseLostError(ConsumeError):
     default_code = ErrorCode.LEASE_LOST
 
 
-class Signal(Exception):  # noqa: N818 - a signal, not an error
+class Signal(Exception):
     """Base of what a handler raises to decide what becomes of its message."""
 
 

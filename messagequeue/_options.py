@@ -153,7 +153,9 @@ class ConsumeOptions:
         0, "Messages received beyond those that can start; their leases are kept alive too.", low=0, high=100_000
     )
     batch_size: int = option(10, "Messages in one receive at most; a broker's own limit caps it.", low=1, high=10_000)
-    wait_time: float = option(20.0, "How long a receive waits for a message (long poll).", unit="seconds", low=0, high=20)
+    wait_time: float = option(
+        20.0, "How long a receive waits for a message (long poll).", unit="seconds", low=0, high=20
+    )
     visibility_timeout: float | None = option(
         None,
         "The lease of a received message before it is prolonged; None: the topic's own.",
@@ -173,8 +175,12 @@ class ConsumeOptions:
         optional=True,
     )
     handler_timeout: float | None = option(
-        None, "A handler still running after it is cancelled and its message comes back.", unit="seconds", low=0,
-        nonzero=True, optional=True,
+        None,
+        "A handler still running after it is cancelled and its message comes back.",
+        unit="seconds",
+        low=0,
+        nonzero=True,
+        optional=True,
     )
     retry_delay: float | None = option(
         None,

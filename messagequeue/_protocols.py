@@ -18,7 +18,7 @@ from ._options import ConsumeKwargs, PublishKwargs
 Handler = Callable[[Message], Awaitable[None]]
 #: Wraps a handler in another; `compose(handler, a, b)` makes *a* the outermost.
 Middleware = Callable[[Handler], Handler]
-#: Is told of every fault while consuming.  A plain function, so that it cannot hold up the loop; what it raises is logged.
+#: Is told of every fault while consuming.  A plain function: it cannot hold up the loop.  What it raises is logged.
 ErrorSink = Callable[[ConsumeError], None]
 
 

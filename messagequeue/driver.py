@@ -2,7 +2,7 @@
 For authors of providers: the narrow seam between the runtime and a broker.  An application needs nothing of it.
 
 A provider implements two small batch interfaces.  Everything else is the runtime's, once for all providers: encoding,
-batching, order per key, concurrency, heartbeats, retries of single entries, back-off, draining, errors.  Hence the rules:
+batching, order per key, concurrency, heartbeats, retries of entries, back-off, draining, errors.  Hence the rules:
 
 * Nothing here retries, waits for company or keeps state between calls.  One call is one request to the broker.
 * A method that takes several items returns one result per item, in the same order.  It raises `MessageQueueError` only
