@@ -1,0 +1,33 @@
+"""Fixtures that tests of any area may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.localstack import Queues, isolate_environment
+from tools.localstack import running
+
+
+def pytest_configure() -> None:
+    isolate_environment()
+
+
+@pytest.fixture(scope="session")
+def localstack_endpoint() -> Iterator[str]:
+    """
+    The address of a LocalStack with SQS: `LOCALSTACK_ENDPOINT` where set, else one started on first use.
+
+    A LocalStack that cannot be installed or started is an error of the test that asks for it, never a skip.
+    """
+    with running() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def queues(localstack_endpoint: str) -> Iterator[Queues]:
+    """Queues on LocalStack, removed after the test."""
+    made = Queues(localstack_endpoint)
+    yield made
+    made.close()

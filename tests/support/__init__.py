@@ -1,0 +1,1 @@
+"""What tests of several areas share: LocalStack, a scripted SQS stub, snippets of the documentation."""

@@ -1,0 +1,1 @@
+"""What developing this repository needs; not installed with the package.  Standard library only."""
