@@ -159,7 +159,7 @@ def base_python() -> str:
     wanted = ", ".join(f"{major}.{minor}" for major, minor in PYTHONS)
     raise LocalStackError(
         f"LocalStack needs one of Python {wanted}; this is {sys.version.split()[0]} and no other was found on PATH: "
-        "install one, or set LOCALSTACK_ENDPOINT to a running LocalStack (docker run -p 4566:4566 localstack/localstack)"
+        "install one, or set LOCALSTACK_ENDPOINT to a running one (docker run -p 4566:4566 localstack/localstack)"
     )
 
 
