@@ -141,9 +141,7 @@ class AutojumpLoop(asyncio.SelectorEventLoop):
         unseen = [item for item in self._made if item.done() and getattr(item, "_log_traceback", False)]
         return [error for error in (item.exception() for item in unseen if not item.cancelled()) if error is not None]
 
-    def run_in_executor(
-        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
-    ) -> asyncio.Future[T]:
+    def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
         future = super().run_in_executor(executor, func, *args)
         self._virtual.holds += 1
         future.add_done_callback(self._executor_done)
