@@ -1,5 +1,103 @@
-"""Publish and consume messages from asyncio without marrying a broker."""
+"""
+Publish and consume messages from asyncio without marrying a broker.
 
+    async with open_publishers("memory://") as publishers:
+        publisher = await publishers.new_publisher("orders")
+        await publisher.publish({"id": 1})
+
+Everything an application needs is here.  Authors of providers need `messagequeue.driver`, tests `messagequeue.testing`.
+"""
+
+from ._config import Config, ProviderConfig
+from ._errors import (
+    ClosedError,
+    ConfigurationError,
+    ConsumeError,
+    DeadLetter,
+    DecodeError,
+    Discard,
+    EncodeError,
+    ErrConsumerAlreadyRegistered,
+    ErrEmptyTopicName,
+    ErrorCode,
+    HandlerError,
+    InvalidMessageError,
+    LeaseLostError,
+    MessageQueueError,
+    MessageTooLargeError,
+    ProviderNotInstalledError,
+    PublishError,
+    ReceiveError,
+    RetryLater,
+    SettleError,
+    Signal,
+    UnknownProviderError,
+    UnsupportedOptionError,
+)
+from ._message import AttributeValue, Message, Outgoing, Receipt
+from ._open import open_consumers, open_publishers
+from ._options import ConsumeKwargs, ConsumeOptions, PublishKwargs, PublishOptions
+from ._protocols import (
+    Consumer,
+    ConsumerProvider,
+    ErrorSink,
+    Handler,
+    Middleware,
+    Publisher,
+    PublisherProvider,
+)
+from ._registry import find_provider, provider_names, register_provider
+from ._run import run
 from ._version import __version__
+from .middleware import compose
 
-__all__ = ["__version__"]
+__all__ = [
+    "AttributeValue",
+    "ClosedError",
+    "Config",
+    "ConfigurationError",
+    "ConsumeError",
+    "ConsumeKwargs",
+    "ConsumeOptions",
+    "Consumer",
+    "ConsumerProvider",
+    "DeadLetter",
+    "DecodeError",
+    "Discard",
+    "EncodeError",
+    "ErrConsumerAlreadyRegistered",
+    "ErrEmptyTopicName",
+    "ErrorCode",
+    "ErrorSink",
+    "Handler",
+    "HandlerError",
+    "InvalidMessageError",
+    "LeaseLostError",
+    "Message",
+    "MessageQueueError",
+    "MessageTooLargeError",
+    "Middleware",
+    "Outgoing",
+    "ProviderConfig",
+    "ProviderNotInstalledError",
+    "PublishError",
+    "PublishKwargs",
+    "PublishOptions",
+    "Publisher",
+    "PublisherProvider",
+    "Receipt",
+    "ReceiveError",
+    "RetryLater",
+    "SettleError",
+    "Signal",
+    "UnknownProviderError",
+    "UnsupportedOptionError",
+    "__version__",
+    "compose",
+    "find_provider",
+    "open_consumers",
+    "open_publishers",
+    "provider_names",
+    "register_provider",
+    "run",
+]

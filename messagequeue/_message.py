@@ -6,13 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from types import MappingProxyType
 from typing import Any
 
 #: What an attribute may be when it is published.  Numbers arrive as their text.
 AttributeValue = str | bytes | int | float
-
-_NO_ATTRIBUTES: Mapping[str, str | bytes] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +33,7 @@ class Message:
     topic: str
     id: str
     body: bytes
-    attributes: Mapping[str, str | bytes] = _NO_ATTRIBUTES
+    attributes: Mapping[str, str | bytes] = field(default_factory=dict)
     ordering_key: str | None = None
     deduplication_key: str | None = None
     sequence_number: str | None = None
@@ -50,7 +47,7 @@ class Message:
         return self.body.decode("utf-8")
 
     def json(self) -> Any:
-        """The body read as JSON.  Raises `json.JSONDecodeError` or `UnicodeDecodeError` (both ValueError) where it is not."""
+        """The body read as JSON.  Raises ValueError (`json.JSONDecodeError`, `UnicodeDecodeError`) where it is not."""
         return json.loads(self.body)
 
 

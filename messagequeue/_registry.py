@@ -138,7 +138,7 @@ def _load(point: metadata.EntryPoint) -> object:
         # Whatever a provider's module raises while it is imported must not end a listing of all providers.
         raise ConfigurationError(
             f"provider {point.name!r} of {_owner(point)} cannot be loaded from {point.value!r}: "
-            f"{type(exc).__name__}; see the cause, then mend or uninstall it"
+            f"{type(exc).__name__}: {exc}"
         ) from exc
 
 
