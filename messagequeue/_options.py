@@ -191,7 +191,10 @@ class ConsumeOptions:
         optional=True,
     )
     drain_timeout: float = option(
-        20.0, "How long stop() lets running handlers finish before it cancels them.", unit="seconds", low=0
+        25.0,
+        "How long stop() waits for running handlers and parked receives before it cancels them.",
+        unit="seconds",
+        low=0,
     )
     fatal_grace: float = option(
         60.0,

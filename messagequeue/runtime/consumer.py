@@ -1,0 +1,118 @@
+"""The consumer that providers hand out: its life cycle.  What happens while it consumes is `session`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from .._errors import ClosedError, ErrorCode, MessageQueueError
+from .._options import ConsumeOptions
+from .._protocols import ErrorSink, Handler, Middleware
+from ..driver import LeaseSource
+from ..middleware import compose
+from .session import Session
+from .sink import Faults, logger
+from .stats import ConsumerStats
+from .tasks import OwnedTasks, outcome
+
+
+class RuntimeConsumer:
+    """
+    A `Consumer` over a provider's `LeaseSource`.
+
+    Attributes:
+        topic: The topic as it was given.
+        options: What is in force.
+        stats: Counters, to be read at any time.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        source: LeaseSource,
+        handler: Handler,
+        options: ConsumeOptions,
+        *,
+        middleware: Sequence[Middleware] = (),
+        on_error: ErrorSink | None = None,
+        on_closed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.topic = topic
+        self.options = options
+        self.stats = ConsumerStats()
+        self._source = source
+        self._handler = compose(handler, *middleware)
+        self._faults = Faults(topic, on_error)
+        self._on_closed = on_closed
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._session: Session | None = None
+        self._ended: asyncio.Future[None] | None = None
+        self._stop_asked = False
+        self._closing: asyncio.Task[None] | None = None
+        self._tasks = OwnedTasks(logger)
+        self._closed = False
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "consuming" if self._loop is not None else "idle"
+        return f"<consumer of {self.topic!r}, {state}>"
+
+    async def consume(self) -> None:
+        """See `Consumer.consume()`.  May be called again after it returned."""
+        if self._closed or self._closing is not None:
+            raise ClosedError(f"the consumer of topic {self.topic!r} is closed: make a new one")
+        if self._loop is not None:
+            raise MessageQueueError(
+                f"consume() of topic {self.topic!r} runs already: await that one, or raise concurrency",
+                code=ErrorCode.ALREADY_REGISTERED,
+            )
+        self._loop = asyncio.get_running_loop()
+        self._ended = self._loop.create_future()
+        try:
+            if not self._stop_asked:
+                await self._consume()
+        finally:
+            self._stop_asked = False
+            self._session = self._loop = None
+            self._ended.set_result(None)
+
+    async def _consume(self) -> None:
+        self._session = Session(self.topic, self._source, self._handler, self.options, self._faults, self.stats)
+        try:
+            await self._session.run()
+        except BaseExceptionGroup as group:  # a bug in a service task: show it, not its wrapping
+            if len(group.exceptions) == 1:
+                raise group.exceptions[0] from group
+            raise
+
+    def stop(self) -> None:
+        """
+        Ask `consume()` to end gracefully, and return at once.
+
+        Before `consume()` it makes the next call return at once.  Safe from a signal handler and from other threads.
+        """
+        self._stop_asked = True
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._stop_session)
+
+    def _stop_session(self) -> None:
+        if self._session is not None:
+            self._session.stop()
+
+    async def close(self) -> None:
+        """Stop, wait until nothing of this consumer runs, and give the topic free.  Every caller returns at the end."""
+        if self._closed:
+            return
+        if self._closing is None:
+            self._closing = self._tasks.share(self._close(), name=f"messagequeue close {self.topic}")
+        await outcome(self._closing)
+
+    async def _close(self) -> None:
+        try:
+            if self._ended is not None and not self._ended.done():
+                self.stop()
+                await self._ended
+            await self._source.close()
+        finally:
+            self._closed = True
+            self._on_closed()

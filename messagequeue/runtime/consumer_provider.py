@@ -1,0 +1,130 @@
+"""The consuming half of a provider: one consumer per topic, one end for all; not how a source is opened."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Self, Unpack
+
+from .._errors import ClosedError, ErrConsumerAlreadyRegistered
+from .._options import ConsumeKwargs, ConsumeOptions, refuse_unknown
+from .._protocols import ErrorSink, Handler, Middleware
+from ..driver import LeaseSource
+from .consumer import RuntimeConsumer
+from .sink import logger
+from .tasks import OwnedTasks, outcome
+from .topics import check_topic
+
+
+class RuntimeConsumerProvider(ABC):
+    """
+    Base of a `ConsumerProvider`.
+
+    Args:
+        name: The provider's name, for error texts.
+        options: What holds for every consumer that does not say otherwise.
+    """
+
+    def __init__(self, name: str, options: ConsumeOptions | None = None) -> None:
+        self.name = name
+        self.options = options or ConsumeOptions()
+        self._consumers: dict[str, RuntimeConsumer | None] = {}
+        self._closing: asyncio.Task[None] | None = None
+        self._tasks = OwnedTasks(logger)
+        self._closed = False
+
+    @abstractmethod
+    async def _open_source(self, topic: str, options: ConsumeOptions) -> LeaseSource:
+        """Make the source of *topic*.  Raises `ConfigurationError` where the topic's name cannot be one."""
+
+    @abstractmethod
+    async def _ping(self) -> None:
+        """Ask the broker whether it answers."""
+
+    @abstractmethod
+    async def _release(self) -> None:
+        """Free the connection.  Called once, when every consumer is closed."""
+
+    def _topic_key(self, topic: str) -> str:
+        """What makes two topics the same one."""
+        return topic
+
+    async def new_consumer(
+        self,
+        topic: str,
+        handler: Handler,
+        /,
+        *,
+        middleware: Sequence[Middleware] = (),
+        on_error: ErrorSink | None = None,
+        **options: Unpack[ConsumeKwargs],
+    ) -> RuntimeConsumer:
+        """See `ConsumerProvider.new_consumer()`."""
+        check_topic(topic)
+        if not callable(handler):
+            raise TypeError(f"handler is {type(handler).__name__}: give an async function that takes a Message")
+        refuse_unknown(options, ConsumeKwargs, "new_consumer()")
+        effective = replace(self.options, **options)
+        self._refuse_closed()
+        key = self._topic_key(topic)
+        if key in self._consumers:
+            raise ErrConsumerAlreadyRegistered(topic)
+        self._consumers[key] = None  # before the first await: of two callers at once, one is refused
+        try:
+            source = await self._open_source(topic, effective)
+        except BaseException:
+            del self._consumers[key]
+            raise
+        consumer = RuntimeConsumer(
+            topic,
+            source,
+            handler,
+            effective,
+            middleware=middleware,
+            on_error=on_error,
+            on_closed=lambda: self._forget(key),
+        )
+        self._consumers[key] = consumer
+        return consumer
+
+    def _forget(self, key: str) -> None:
+        self._consumers.pop(key, None)
+
+    def _refuse_closed(self) -> None:
+        if self._closed or self._closing is not None:
+            raise ClosedError(f"the {self.name} consumer provider is closed: make a new one")
+
+    async def ping(self) -> None:
+        """See `ConsumerProvider.ping()`."""
+        self._refuse_closed()
+        await self._ping()
+
+    async def close(self) -> None:
+        """Close every consumer, all at the same time, then free the connection.  Every caller returns at the end."""
+        if self._closed:
+            return
+        if self._closing is None:
+            self._closing = self._tasks.share(self._close(), name=f"messagequeue close {self.name}")
+        await outcome(self._closing)
+
+    async def _close(self) -> None:
+        try:
+            consumers = [consumer for consumer in self._consumers.values() if consumer is not None]
+            results = await asyncio.gather(*(consumer.close() for consumer in consumers), return_exceptions=True)
+        finally:
+            self._closed = True
+            await self._release()
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
+    ) -> None:
+        await self.close()

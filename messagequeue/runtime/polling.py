@@ -1,0 +1,212 @@
+"""
+Receiving: how many receives run, how much each asks for, and what follows when one fails.
+
+Not concerned with what becomes of the messages; they are handed to `on_deliveries`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from .._errors import ConfigurationError, ErrorCode, MessageQueueError, ReceiveError
+from .._options import ConsumeOptions
+from ..driver import Delivery, LeaseSource
+from .backoff import RECEIVE_FIRST, RECEIVE_LONGEST, Backoff
+from .sink import Faults, logger
+from .stats import ConsumerStats
+from .tasks import OwnedTasks
+
+
+def next_ask(room: int, batch: int, parked: int, *, busy: bool, most: int) -> int:
+    """
+    How many messages the next receive asks for; 0 for no receive now.
+
+    One receive is enough while it does not come back full: more of them on a quiet topic only cost money.
+
+    Args:
+        room: Messages that may be asked for beyond those already asked for.
+        batch: Messages in one receive at most.
+        parked: Receives that run.
+        busy: The last receive came back full.
+        most: Receives at once at most.
+    """
+    if room <= 0 or parked >= most or (parked and not busy):
+        return 0
+    return min(batch, room)
+
+
+class Polling:
+    """
+    The incoming half of a consumer.
+
+    Args:
+        room: Messages that the session can hold now, those already asked for not counted.
+        on_deliveries: Called with what a receive brought, also after `stop()`.
+    """
+
+    def __init__(
+        self,
+        source: LeaseSource,
+        options: ConsumeOptions,
+        faults: Faults,
+        stats: ConsumerStats,
+        topic: str,
+        *,
+        room: Callable[[], int],
+        on_deliveries: Callable[[Sequence[Delivery]], None],
+    ) -> None:
+        self._source = source
+        self._options = options
+        self._faults = faults
+        self._stats = stats
+        self._topic = topic
+        self._room = room
+        self._on_deliveries = on_deliveries
+        self._loop = asyncio.get_running_loop()
+        self._wake = asyncio.Event()
+        self._tasks = OwnedTasks(logger)
+        self._asked = 0
+        self._busy = False
+        self._stopping = False
+        self._backoff = Backoff(RECEIVE_FIRST, RECEIVE_LONGEST)
+        self._resume_at = 0.0
+        self._fatal_since: float | None = None
+        self._fatal: ReceiveError | None = None
+        self._starting: asyncio.Timeout | None = None
+
+    def wake(self) -> None:
+        """There may be room now."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Begin no more receives.  A `start()` under way, which captures nothing, ends at once."""
+        if not self._stopping and self._starting is not None and self._starting.when() is None:
+            self._starting.reschedule(self._loop.time())
+        self._stopping = True
+        self._wake.set()
+
+    async def start(self) -> float | None:
+        """
+        Get the source ready, backing off while the broker cannot be asked.
+
+        Returns:
+            The lease in seconds; None where `stop()` came first.
+
+        Raises:
+            ConfigurationError, ReceiveError: it cannot work.
+        """
+        while not self._stopping:
+            try:
+                async with asyncio.timeout(None) as self._starting:
+                    lease = await self._source.start()
+                self._starting = None
+                return lease
+            except ConfigurationError:
+                raise
+            except Exception as error:
+                if self._stopping:
+                    return None
+                self._failed(error)
+            if self._fatal is not None:
+                raise self._fatal
+            while not self._stopping and self._loop.time() < self._resume_at:
+                await self._pause()
+        return None
+
+    async def run(self) -> ReceiveError | None:
+        """Receive until `stop()` (None) or until a fatal fault outlasted its grace (that fault)."""
+        while not self._stopping and self._fatal is None:
+            if self._loop.time() >= self._resume_at:
+                self._launch()
+            await self._pause()
+        return self._fatal
+
+    def _launch(self) -> None:
+        limits = self._source.limits
+        batch = min(self._options.batch_size, limits.receive_messages)
+        most = 1 if self._backoff.failures else limits.max_receives
+        while ask := next_ask(self._room() - self._asked, batch, len(self._tasks), busy=self._busy, most=most):
+            self._asked += ask
+            self._tasks.spawn(self._receive(ask), name=f"messagequeue receive {self._topic}")
+
+    async def _pause(self) -> None:
+        """Until something changes, or the back-off is over."""
+        until = self._resume_at if self._loop.time() < self._resume_at else None
+        try:
+            async with asyncio.timeout_at(until):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+        self._wake.clear()
+
+    async def _receive(self, ask: int) -> None:
+        try:
+            deliveries = await self._source.receive(ask, wait=self._options.wait_time)
+        except Exception as error:
+            self._failed(error)
+        else:
+            self._received(ask, deliveries)
+        finally:
+            self._asked -= ask
+            # After this task is out of the set, so that the manager sees the place free.
+            self._loop.call_soon(self._wake.set)
+
+    def _received(self, ask: int, deliveries: Sequence[Delivery]) -> None:
+        if self._backoff.failures:
+            logger.info("topic %s: receives work again", self._topic, extra={"topic": self._topic})
+        self._backoff.succeeded()
+        self._fatal_since = None
+        self._busy = len(deliveries) >= ask
+        self._stats.receives += 1
+        self._stats.received += len(deliveries)
+        self._stats.empty_receives += not deliveries
+        if deliveries:
+            self._on_deliveries(deliveries)
+
+    def _failed(self, raised: Exception) -> None:
+        error = as_receive_error(raised, self._topic)
+        now = self._loop.time()
+        self._stats.receive_errors += 1
+        self._busy = False
+        self._faults.tell(error, now)
+        wait = self._backoff.failed()
+        if not error.fatal:
+            self._fatal_since = None
+        elif self._fatal_since is None:
+            self._fatal_since = now
+        if error.fatal and self._fatal_since is not None:
+            grace = self._options.fatal_grace - (now - self._fatal_since)
+            if grace <= 0:
+                self._fatal = error
+            wait = min(wait, max(grace, 0.0))
+        self._resume_at = now + wait
+
+    # -- shutdown
+
+    @property
+    def parked(self) -> set[asyncio.Task[None]]:
+        """Receives that run."""
+        return set(self._tasks)
+
+    @property
+    def cancellable(self) -> bool:
+        """A receive may be torn down without capturing a message for nobody."""
+        return self._source.capabilities.receive_cancellable
+
+    async def close(self) -> None:
+        """Tear down what runs."""
+        await self._tasks.cancel_all()
+
+
+def as_receive_error(raised: Exception, topic: str) -> ReceiveError:
+    """The fault as a `ReceiveError` of this topic."""
+    if isinstance(raised, ReceiveError):
+        raised.topic = raised.topic or topic
+        return raised
+    if isinstance(raised, MessageQueueError):
+        error = ReceiveError(str(raised), topic=topic, code=raised.code, retryable=raised.retryable)
+    else:
+        error = ReceiveError(f"the provider raised {type(raised).__name__}", topic=topic, code=ErrorCode.OTHER)
+    error.__cause__ = raised
+    return error

@@ -1,0 +1,272 @@
+"""
+Telling the broker what became of messages: settled, handed back, dead-lettered.
+
+Gathers settlements into batches, tries failed entries again while the lease lasts, and forgets none: each ends in
+`on_settled` or `on_kept`.  Not concerned with why; that is `outcome`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from .._errors import ConsumeError, ErrorCode, LeaseLostError, MessageQueueError, SettleError
+from ..driver import LeaseSource
+from .backoff import SETTLE_FIRST, SETTLE_LONGEST, equal_jitter, pause
+from .dispatch import Held
+from .sink import Faults, logger
+from .stats import ConsumerStats
+from .tasks import OwnedTasks
+
+#: Settlement calls at once; while so many are out, finished messages gather.
+MAX_IN_FLIGHT = 8
+
+#: Seconds that a settlement waits for company while other calls are out; a lone one never waits.
+LINGER = 0.01
+
+#: A settlement is tried so many times while its lease lasts, a release so many.
+SETTLE_TRIES, RELEASE_TRIES = 8, 3
+
+_WAIT = equal_jitter(SETTLE_FIRST, SETTLE_LONGEST)
+
+
+class Settling:
+    """
+    The outgoing half of a consumer.
+
+    Args:
+        on_settled: The message is off the queue.
+        on_kept: It was to be settled and is still on the queue; the second argument says when it comes back (None:
+            somebody else has it).
+    """
+
+    def __init__(
+        self,
+        source: LeaseSource,
+        faults: Faults,
+        stats: ConsumerStats,
+        topic: str,
+        *,
+        on_settled: Callable[[Held], None],
+        on_kept: Callable[[Held, float | None], None],
+    ) -> None:
+        self._source = source
+        self._faults = faults
+        self._stats = stats
+        self._topic = topic
+        self._on_settled = on_settled
+        self._on_kept = on_kept
+        self._loop = asyncio.get_running_loop()
+        self._queue: deque[Held] = deque()
+        self._in_flight = 0
+        self._flush_handle: asyncio.Handle | None = None
+        self._linger_handle: asyncio.TimerHandle | None = None
+        self._tasks = OwnedTasks(logger)
+        self._idle: asyncio.Future[None] | None = None
+        self.pending = 0
+        """Messages whose settlement or release is not over."""
+
+    # -- settle
+
+    def settle(self, held: Held) -> None:
+        """Take the message off the queue, soon, in a batch."""
+        self.pending += 1
+        self._spawn_or_enqueue(held)
+
+    def _spawn_or_enqueue(self, held: Held) -> None:
+        if held.beat is not None and not held.beat.done():
+            # A prolongation that lands after the delete would be refused, and reported, for nothing (HB-01).
+            self._spawn(self._enqueue_after_beat(held), "settle")
+        else:
+            self._enqueue(held)
+
+    async def _enqueue_after_beat(self, held: Held) -> None:
+        await quiet([held])
+        self._enqueue(held)
+
+    def _enqueue(self, held: Held) -> None:
+        self._queue.append(held)
+        if self._flush_handle is None:  # once per turn of the loop: what ends together leaves together
+            self._flush_handle = self._loop.call_soon(self._flush)
+
+    def _flush(self, *, partial: bool = False) -> None:
+        self._flush_handle = None
+        size = self._source.limits.batch_entries
+        queue = self._queue
+        while queue and self._in_flight < MAX_IN_FLIGHT:
+            if len(queue) < size and self._in_flight and not partial:
+                if self._linger_handle is None:
+                    self._linger_handle = self._loop.call_later(LINGER, self._flush_partial)
+                return
+            batch = [queue.popleft() for _ in range(min(size, len(queue)))]
+            self._in_flight += 1
+            self._spawn(self._settle(batch), "settle")
+
+    def _flush_partial(self) -> None:
+        self._linger_handle = None
+        self._flush(partial=True)
+
+    async def _settle(self, batch: list[Held]) -> None:
+        started = self._loop.time()
+        try:
+            results = await call(self._source.settle([held.handle for held in batch]), len(batch))
+        finally:
+            self._in_flight -= 1
+            if self._queue and self._flush_handle is None:
+                self._flush_handle = self._loop.call_soon(self._flush)
+        for held, error in zip(batch, results, strict=True):
+            self._settled(held, error, started)
+
+    def _settled(self, held: Held, error: MessageQueueError | None, started: float) -> None:
+        held.attempts += 1
+        now = self._loop.time()
+        if error is None and started <= held.deadline:
+            self._stats.settled += 1
+            self._over(held, self._on_settled)
+        elif error is None or isinstance(error, LeaseLostError):
+            self._lost(held, error, off_the_queue=error is None)
+        elif error.retryable and held.attempts < SETTLE_TRIES and now < held.deadline:
+            wait = min(pause(_WAIT, held.attempts), max(0.0, held.deadline - now))
+            self._loop.call_later(wait, self._enqueue, held)
+        else:
+            self._stats.settle_errors += 1
+            text = f"message {held.id} was handled but not taken off the queue, and will come again: {error}"
+            self._tell(SettleError, text, held, error)
+            self._over(held, lambda h: self._on_kept(h, h.deadline))
+
+    def _lost(self, held: Held, error: MessageQueueError | None, *, off_the_queue: bool) -> None:
+        """
+        The lease ended before the settlement.
+
+        A success after the deadline is not a clean finish: SQS may answer so without deleting where the message was
+        received again meanwhile (API Reference, DeleteMessage).
+        """
+        self._stats.leases_lost += 1
+        text = f"the lease of message {held.id} ended before it was settled: it may have been delivered again"
+        self._tell(LeaseLostError, text, held, error)
+        self._over(held, self._on_settled if off_the_queue else lambda h: self._on_kept(h, None))
+
+    # -- hand back, bury
+
+    def give_back(self, batch: Sequence[Held], after: float) -> None:
+        """Let the messages be delivered again in *after* seconds."""
+        size = self._source.limits.batch_entries
+        self.pending += len(batch)
+        for start in range(0, len(batch), size):
+            self._spawn(self._release(list(batch[start : start + size]), after), "release")
+
+    async def _release(self, batch: list[Held], after: float) -> None:
+        """Hand back; one that fails comes back by itself when its lease ends, so that three tries are enough."""
+        failures = 0
+        until = self._loop.time() + after
+        await quiet(batch)
+        while batch:
+            wait = max(0.0, until - self._loop.time())
+            results = await call(self._source.release([held.handle for held in batch], after=wait), len(batch))
+            failures += 1
+            again = []
+            for held, error in zip(batch, results, strict=True):
+                if error is not None and error.retryable and failures < RELEASE_TRIES:
+                    again.append(held)
+                else:
+                    self._released(held, error)
+            batch = again
+            if batch:
+                await asyncio.sleep(pause(_WAIT, failures))
+
+    def _released(self, held: Held, error: MessageQueueError | None) -> None:
+        if error is None:
+            self._stats.released += 1
+        elif isinstance(error, LeaseLostError):
+            logger.debug("topic %s: message %s was not ours to hand back any more", self._topic, held.id)
+        else:
+            text = f"message {held.id} could not be handed back and stays hidden until its lease ends: {error}"
+            self._tell(SettleError, text, held, error)
+        self._over(held, None)
+
+    def bury(self, held: Held, reason: str) -> None:
+        """Put the message into the dead-letter queue and take it off this one."""
+        self.pending += 1
+        self._spawn(self._bury(held, reason), "dead-letter")
+
+    async def _bury(self, held: Held, reason: str) -> None:
+        await quiet([held])
+        message = held.delivery.message
+        try:
+            error: MessageQueueError | None = await self._source.dead_letter(held.handle, message, reason=reason)
+        except MessageQueueError as raised:
+            error = raised
+        except Exception as raised:
+            error = unexpected(raised)
+        if error is None:
+            self._stats.dead_lettered += 1
+            self._over(held, self._on_settled)
+            return
+        self._stats.settle_errors += 1
+        self._tell(SettleError, f"message {held.id} could not be dead-lettered: {error}", held, error)
+        self._over(held, lambda h: self._on_kept(h, h.deadline))
+
+    # -- ends
+
+    def _over(self, held: Held, then: Callable[[Held], None] | None) -> None:
+        self.pending -= 1
+        if then is not None:
+            then(held)
+        if not self.pending and self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+
+    async def idle(self) -> None:
+        """Return once nothing is pending."""
+        while self.pending:
+            self._idle = self._loop.create_future()
+            await self._idle
+
+    async def close(self) -> None:
+        """End what is left (after `idle()`, or instead of it)."""
+        for handle in (self._flush_handle, self._linger_handle):
+            if handle is not None:
+                handle.cancel()
+        await self._tasks.cancel_all()
+
+    def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
+        self._tasks.spawn(work, name=f"messagequeue {what} {self._topic}")
+
+    def _tell(self, kind: type[ConsumeError], text: str, held: Held, cause: BaseException | None) -> None:
+        code = cause.code if isinstance(cause, MessageQueueError) and kind is SettleError else None
+        error = kind(text, topic=self._topic, about=held.delivery.message, code=code)
+        error.__cause__ = cause
+        self._faults.tell(error, self._loop.time())
+
+
+async def quiet(batch: Sequence[Held]) -> None:
+    """Wait until no prolongation of these messages is on its way: it would undo or be refused after what follows."""
+    beats = {held.beat for held in batch if held.beat is not None and not held.beat.done()}
+    if beats:
+        await asyncio.wait(beats)
+
+
+async def call(
+    work: Coroutine[Any, Any, Sequence[ConsumeError | None]], count: int
+) -> Sequence[MessageQueueError | None]:
+    """Await a batch call of the source and make its failure as a whole the failure of each entry."""
+    try:
+        results = await work
+    except MessageQueueError as error:
+        return [error] * count
+    except Exception as error:
+        return [unexpected(error)] * count
+    if len(results) != count:
+        fault = SettleError(
+            f"the provider answered for {len(results)} of {count} messages", code=ErrorCode.BAD_RESPONSE
+        )
+        return [fault] * count
+    return results
+
+
+def unexpected(cause: Exception) -> SettleError:
+    """What a provider should have translated."""
+    error = SettleError(f"the provider raised {type(cause).__name__}", code=ErrorCode.OTHER, retryable=True)
+    error.__cause__ = cause
+    return error

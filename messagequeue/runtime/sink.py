@@ -1,0 +1,84 @@
+"""Where faults of a consumer go: to the log, throttled, and to the application's `ErrorSink`; not what follows."""
+
+from __future__ import annotations
+
+import logging
+
+from .._errors import ConsumeError, DecodeError, HandlerError, LeaseLostError, ReceiveError, SettleError
+from .._protocols import ErrorSink
+
+logger = logging.getLogger("messagequeue.consumer")
+
+#: Lines of one kind that are logged at once, and after them one per so many seconds.
+BURST, QUIET = 10, 30.0
+
+_LEVELS: dict[type[ConsumeError], int] = {
+    ReceiveError: logging.WARNING,
+    DecodeError: logging.ERROR,
+    HandlerError: logging.ERROR,
+    SettleError: logging.ERROR,
+    LeaseLostError: logging.ERROR,
+}
+
+
+class Throttle:
+    """Decides which of many equal lines are written: a burst, then one per quiet period with the number left out."""
+
+    def __init__(self, burst: int = BURST, quiet: float = QUIET) -> None:
+        self._burst = burst
+        self._quiet = quiet
+        self._written: dict[object, tuple[float, int, int]] = {}  # kind -> (period's start, written, left out)
+
+    def pass_(self, kind: object, now: float) -> int | None:
+        """
+        Return None to leave the line out, else the number of lines left out before it.
+
+        *kind* must be one of few: what is kept grows with the number of kinds.
+        """
+        since, written, left_out = self._written.get(kind, (now, 0, 0))
+        if now - since >= self._quiet:
+            self._written[kind] = (now, 1, 0)
+            return left_out
+        if written < self._burst:
+            self._written[kind] = (since, written + 1, 0)
+            return 0
+        self._written[kind] = (since, written, left_out + 1)
+        return None
+
+
+class Faults:
+    """Tells of every fault: the log (throttled by kind) and the application's sink (each one)."""
+
+    def __init__(self, topic: str, sink: ErrorSink | None) -> None:
+        self._topic = topic
+        self._sink = sink
+        self._throttle = Throttle()
+
+    def tell(self, error: ConsumeError, now: float) -> None:
+        """Never raises: a sink that does is logged."""
+        self._log(error, now)
+        if self._sink is None:
+            return
+        try:
+            self._sink(error)
+        except Exception:
+            logger.exception("on_error of topic %s raised", self._topic)
+
+    def _log(self, error: ConsumeError, now: float) -> None:
+        left_out = self._throttle.pass_((type(error), error.code), now)
+        if left_out is None:
+            return
+        more = f" ({left_out} more like it were not logged)" if left_out else ""
+        logger.log(
+            _LEVELS.get(type(error), logging.ERROR),
+            "topic %s: %s%s",
+            self._topic,
+            error,
+            more,
+            exc_info=error.__cause__ if isinstance(error, HandlerError) else None,
+            extra={
+                "topic": self._topic,
+                "message_id": error.message.id if error.message else None,
+                "error_code": str(error.code),
+            },
+        )

@@ -1,0 +1,87 @@
+"""
+Tasks that belong to a long-lived object rather than to a block of code; where a `TaskGroup` fits, use that.
+
+A publisher is made in one task and used from many, so no block of code encloses its work.  Its tasks are started here,
+and only here: they are held, named, awaited, and what they raise is never lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class OwnedTasks:
+    """
+    The tasks of one object.
+
+    Args:
+        logger: Where a task's unexpected exception is written.
+    """
+
+    __slots__ = ("_logger", "_tasks")
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __iter__(self) -> Iterator[asyncio.Task[Any]]:
+        return iter(tuple(self._tasks))
+
+    def spawn(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+        """Start *work*, which nobody waits for: what it raises is logged."""
+        task = self._start(work, name)
+        task.add_done_callback(self._report)
+        return task
+
+    def share(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+        """Start *work*, whose outcome its callers get from `outcome()`: what it raises is theirs and not logged."""
+        task = self._start(work, name)
+        task.add_done_callback(_mark_read)
+        return task
+
+    async def join(self) -> None:
+        """Wait until no task is left but the one that calls."""
+        current = asyncio.current_task()
+        while others := self._tasks - {current}:
+            await asyncio.wait(others)
+
+    async def cancel_all(self) -> None:
+        """Cancel every task but the one that calls, and wait until they have ended."""
+        current = asyncio.current_task()
+        for task in self._tasks - {current}:
+            task.cancel()
+        await self.join()
+
+    def _start(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _report(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._logger.error("task %s failed", task.get_name(), exc_info=error)
+
+
+async def outcome(task: asyncio.Task[T]) -> T:
+    """
+    Wait for a task that others wait for too, and return what it returned or raise what it raised.
+
+    Cancelling the one who waits leaves the task running.  (`asyncio.shield()` would do, but reports to the loop what a
+    task raises after a waiter was cancelled.)
+    """
+    await asyncio.wait((task,))
+    return task.result()
+
+
+def _mark_read(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
