@@ -1,0 +1,109 @@
+"""The options of the SQS provider, checked when they are given; no connection is made from here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from messagequeue._errors import ConfigurationError
+from messagequeue._options import ConsumeOptions, PublishOptions, check_options, option
+
+if TYPE_CHECKING:
+    from botocore.config import Config
+
+#: Seconds to a connection, and to an answer of any call but a receive, where nobody says otherwise.  The SDK's 60 s
+#: would let one dead connection outlast the default lease of 30 s, and its heartbeat with it.
+CONNECT_TIMEOUT = 5.0
+READ_TIMEOUT = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SQSConfig:
+    """
+    How to reach SQS.  Credentials come from the ambient AWS chain and have no place here.
+
+    The region of a call is, in this order: `region`; the one that the queue URL's host names; the ambient one
+    (AWS_REGION, AWS_DEFAULT_REGION, the profile); with an endpoint of your own, us-east-1, which SQS-compatible
+    servers need for the signature only.
+
+    Attributes:
+        client_config: A `botocore.config.Config` for the SDK's clients: retries, proxies, user agent and so on.  Its
+            `read_timeout` holds for receives too, unless it is shorter than the long poll; pools are sized here.
+
+    Raises:
+        ConfigurationError: an option is wrong.
+    """
+
+    queue_address: str | None = option(
+        None,
+        "Endpoint that all calls go to instead of AWS', such as http://localhost:4566; it overrides nothing else.",
+        optional=True,
+    )
+    region: str | None = option(
+        None, "AWS region; None: the one in the queue's URL, else the ambient one.", optional=True
+    )
+    profile: str | None = option(None, "Profile of the AWS configuration files; None: the ambient one.", optional=True)
+    connect_timeout: float | None = option(
+        None,
+        "Longest wait for a connection; None: client_config's, else 5 s.",
+        unit="seconds",
+        low=0,
+        nonzero=True,
+        high=900,
+        optional=True,
+    )
+    read_timeout: float | None = option(
+        None,
+        "Longest wait for an answer to any call but a receive; None: client_config's, else 20 s.",
+        unit="seconds",
+        low=0,
+        nonzero=True,
+        high=900,
+        optional=True,
+    )
+    verify_checksums: bool = option(True, "Compare the MD5s that SQS returns with what was sent and received.")
+    consume: ConsumeOptions = field(default=ConsumeOptions())
+    publish: PublishOptions = field(default=PublishOptions())
+    client_config: Config | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("queue_address", "region", "profile"):
+            object.__setattr__(self, name, _text_or_none(name, getattr(self, name)))
+        check_options(self)
+        if self.queue_address is not None:
+            _check_address(self.queue_address)
+        _check_type("consume", self.consume, ConsumeOptions)
+        _check_type("publish", self.publish, PublishOptions)
+        # By what it can do: the SDK is not imported for a configuration.
+        if self.client_config is not None and not callable(getattr(self.client_config, "merge", None)):
+            raise ConfigurationError(f"client_config is a {type(self.client_config).__name__}: give a botocore Config")
+
+
+def _text_or_none(name: str, value: object) -> str | None:
+    # A template that was not filled in gives "": not set, rather than an address of nothing.
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{name}={value!r}: give text, or None")
+    return value.strip() or None
+
+
+def _check_address(address: str) -> None:
+    try:
+        parts = urlsplit(address)
+        parts.port  # noqa: B018 - reading it is what checks it
+    except ValueError as error:
+        raise ConfigurationError(f"queue_address={address!r} cannot be read ({error})") from error
+    if parts.username is not None or parts.password is not None:
+        raise ConfigurationError("queue_address holds no user and password; credentials come from the AWS chain")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError(
+            f"queue_address={address!r}: give it with its scheme, such as http://localhost:4566; "
+            "it is the endpoint, and the queue's URL is the topic"
+        )
+
+
+def _check_type(name: str, value: object, wanted: type) -> None:
+    if not isinstance(value, wanted):
+        raise ConfigurationError(f"{name} is a {type(value).__name__}: give {wanted.__name__}(...)")

@@ -1,0 +1,279 @@
+"""
+Messages to and from the shapes of SQS' API, and every rule that can be held against them without asking; no requests.
+
+Bodies: text goes as it is.  Bytes that are text in SQS' alphabet go as that text, without a mark.  Other bytes go as
+base64 with the message attribute `messagequeue.encoding` = `base64`; only that attribute makes a receiver decode, never
+the look of a body.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Context, Decimal
+from types import MappingProxyType
+
+from messagequeue._errors import DecodeError, InvalidMessageError, MessageTooLargeError
+from messagequeue._message import AttributeValue, Message
+from messagequeue.driver import EncodedMessage
+
+from . import _limits
+from ._api import ReceivedMessage, SendEntry, WireAttribute
+
+#: The message attribute that says how a body is encoded.  It counts as one of the ten and for the size.
+ENCODING_ATTRIBUTE = "messagequeue.encoding"
+BASE64 = "base64"
+
+# Source: API Reference, SendMessage: #x9 | #xA | #xD | #x20-#xD7FF | #xE000-#xFFFD | #x10000-#x10FFFF.
+_ALPHABET = "\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff"
+_TEXT = re.compile(f"[{_ALPHABET}]*+")  # three times as fast as looking for the first other one
+_OUTSIDE = re.compile(f"[^{_ALPHABET}]")
+# Source: API Reference, SendMessage, MessageGroupId and MessageDeduplicationId.
+_KEY = re.compile(rf"[!-~]{{1,{_limits.KEY_CHARS}}}")
+# Source: guide, "Amazon SQS message metadata"; AWS takes letters beyond ASCII too.
+_ATTRIBUTE_NAME = re.compile(rf"(?!\.)(?!.*\.\.)[\w.-]{{1,{_limits.ATTRIBUTE_NAME_CHARS}}}(?<!\.)")
+_RESERVED_PREFIXES = ("aws.", "amazon.")
+# Wide enough that nothing is rounded before the digits are counted.
+_EXACT = Context(prec=200)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_NONE: Mapping[str, WireAttribute] = MappingProxyType({})
+
+
+def measure(message: EncodedMessage, *, fifo: bool) -> int:
+    """
+    Hold *message* against SQS' rules and return its size in bytes: body and, of each attribute, name, type and value.
+
+    Raises:
+        InvalidMessageError: the body, an attribute, a key or the delay breaks a rule.
+        MessageTooLargeError: body and attributes are above 1 MiB together.
+
+    Source: guide, "Amazon SQS message quotas"; system attributes do not count.
+    """
+    _check_options(message, fifo)
+    text, encoding = encode_body(message.body)
+    size = len(text) if text.isascii() else len(text.encode())
+    if message.attributes or encoding:
+        size += attributes_size(encode_attributes(message.attributes, encoding))
+    if size > _limits.MESSAGE_BYTES:
+        raise MessageTooLargeError(
+            f"the message has {size} bytes, body and attributes together; SQS takes {_limits.MESSAGE_BYTES}: "
+            "put the data elsewhere and publish where it is",
+            size=size,
+            limit=_limits.MESSAGE_BYTES,
+        )
+    return size
+
+
+def build_entry(message: EncodedMessage, entry_id: str, *, fifo: bool) -> SendEntry:
+    """Return the batch entry of a message that `measure()` accepted.  What was not asked for is not in it."""
+    text, encoding = encode_body(message.body)
+    entry: SendEntry = {"Id": entry_id, "MessageBody": text}
+    attributes = encode_attributes(message.attributes, encoding)
+    if attributes:
+        entry["MessageAttributes"] = attributes
+    if message.ordering_key is not None:
+        entry["MessageGroupId"] = message.ordering_key
+    if message.deduplication_key is not None:
+        entry["MessageDeduplicationId"] = message.deduplication_key
+    # On a standard queue 0 wins over the queue's own delay.  A FIFO queue refuses the parameter whatever it says.
+    if message.delay is not None and not fifo:
+        entry["DelaySeconds"] = int(message.delay)
+    return entry
+
+
+def _check_options(message: EncodedMessage, fifo: bool) -> None:
+    if message.ordering_key is not None:
+        _check_key("ordering_key", message.ordering_key)
+    elif fifo:
+        raise InvalidMessageError("the queue is FIFO: pass ordering_key=... on every publish")
+    if message.deduplication_key is not None:
+        _check_key("deduplication_key", message.deduplication_key)
+    delay = message.delay
+    if delay is not None and not (0 <= delay <= _limits.DELAY_MAX and delay == int(delay)):
+        raise InvalidMessageError(f"delay={delay!r}: SQS takes whole seconds from 0 to {_limits.DELAY_MAX}")
+    if delay and fifo:
+        raise InvalidMessageError(f"delay={delay!r}: a FIFO queue delays no single message, only all of them")
+
+
+def _check_key(option: str, key: str) -> None:
+    if not isinstance(key, str) or not _KEY.fullmatch(key):
+        raise InvalidMessageError(
+            f"{option}={key!r}: SQS takes 1 to {_limits.KEY_CHARS} printable ASCII characters without blanks"
+        )
+
+
+def check_alphabet(what: str, text: str) -> None:
+    """
+    Refuse characters that SQS refuses.
+
+    Raises:
+        InvalidMessageError: with position and code point of the first one; never with the text.
+    """
+    if _TEXT.fullmatch(text):
+        return
+    found = _OUTSIDE.search(text)
+    assert found is not None
+    raise InvalidMessageError(
+        f"{what} has the character U+{ord(found[0]):04X} at position {found.start()}, which SQS refuses: "
+        "publish it as bytes, which are carried as base64 where needed"
+    )
+
+
+def encode_body(body: str | bytes) -> tuple[str, str | None]:
+    """
+    Return the body's text on the wire and the value of `ENCODING_ATTRIBUTE`, None for no such attribute.
+
+    Raises:
+        InvalidMessageError: it is empty, or text outside SQS' alphabet.
+    """
+    if not body:
+        raise InvalidMessageError("the body is empty; SQS takes 1 byte or more")
+    if isinstance(body, str):
+        check_alphabet("the body", body)
+        return body, None
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if text and _TEXT.fullmatch(text):
+        return text, None
+    return base64.b64encode(body).decode("ascii"), BASE64
+
+
+def encode_attributes(
+    attributes: Mapping[str, AttributeValue] | Mapping[str, AttributeValue | None] | None, encoding: str | None = None
+) -> dict[str, WireAttribute]:
+    """
+    Return attributes in SQS' shape: str as String, bytes as Binary, numbers as Number.
+
+    Raises:
+        InvalidMessageError: a name or value breaks a rule, or there are more than ten, *encoding* included.
+    """
+    encoded: dict[str, WireAttribute] = {}
+    for name, value in (attributes or {}).items():
+        if value is None:
+            continue
+        check_attribute_name(name)
+        if name == ENCODING_ATTRIBUTE:
+            raise InvalidMessageError(f"attribute {name!r} is set by this library where it encodes a body: drop it")
+        encoded[name] = _encode_value(name, value)
+    if encoding is not None:
+        encoded[ENCODING_ATTRIBUTE] = {"DataType": "String", "StringValue": encoding}
+    if len(encoded) > _limits.ATTRIBUTES:
+        note = f", with {ENCODING_ATTRIBUTE!r} for the binary body" if encoding is not None else ""
+        raise InvalidMessageError(f"{len(encoded)} attributes{note}: SQS takes {_limits.ATTRIBUTES}")
+    return encoded
+
+
+def check_attribute_name(name: str) -> None:
+    """Raise `InvalidMessageError` where SQS would refuse *name*."""
+    if not isinstance(name, str) or not _ATTRIBUTE_NAME.fullmatch(name):
+        raise InvalidMessageError(
+            f"attribute name {name!r}: SQS takes 1 to {_limits.ATTRIBUTE_NAME_CHARS} letters, digits, '_', '-' and "
+            "single inner '.'"
+        )
+    if name.lower().startswith(_RESERVED_PREFIXES):
+        raise InvalidMessageError(f"attribute name {name!r}: the beginnings AWS. and Amazon. are reserved")
+
+
+def _encode_value(name: str, value: AttributeValue) -> WireAttribute:
+    if isinstance(value, str):
+        if not value:
+            raise InvalidMessageError(f"attribute {name!r} is empty: leave it out, or pass None")
+        check_alphabet(f"attribute {name!r}", value)
+        return {"DataType": "String", "StringValue": value}
+    if isinstance(value, bytes):
+        if not value:
+            raise InvalidMessageError(f"attribute {name!r} is empty: leave it out, or pass None")
+        return {"DataType": "Binary", "BinaryValue": value}
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidMessageError(f"attribute {name!r} is of type {type(value).__name__}: pass str, bytes or a number")
+    return {"DataType": "Number", "StringValue": _number_text(name, value)}
+
+
+def _number_text(name: str, value: float) -> str:
+    if abs(value) < 10**_limits.NUMBER_EXPONENT_MAX:
+        text = repr(value)
+        number = Decimal(text)
+        digits = len(number.normalize(_EXACT).as_tuple().digits)
+        if digits <= _limits.NUMBER_DIGITS and (not number or number.adjusted() >= _limits.NUMBER_EXPONENT_MIN):
+            return text
+    raise InvalidMessageError(
+        f"attribute {name!r}: SQS takes numbers of up to {_limits.NUMBER_DIGITS} digits between "
+        f"1E{_limits.NUMBER_EXPONENT_MIN} and 1E+{_limits.NUMBER_EXPONENT_MAX}; pass it as text"
+    )
+
+
+def attributes_size(attributes: Mapping[str, WireAttribute]) -> int:
+    """Return the bytes that attributes count for: UTF-8 of names, types and values."""
+    return sum(
+        len(name.encode()) + len(value.get("DataType", "")) + len(value.get("BinaryValue", b""))
+        + len(value.get("StringValue", "").encode())
+        for name, value in attributes.items()
+    )  # fmt: skip
+
+
+def decode_message(topic: str, raw: ReceivedMessage) -> tuple[Message, DecodeError | None]:
+    """
+    Return what a handler gets of a received message, and why it must not get it, if so.
+
+    Fields that the service left out are None.  Where the body cannot be decoded, `Message.body` is what came.
+    """
+    system, wire = raw.get("Attributes", {}), raw.get("MessageAttributes", _NONE)
+    attributes = {name: _decode_value(value) for name, value in wire.items()}
+    encoding = attributes.pop(ENCODING_ATTRIBUTE, None)
+    body, problem = _decode_body(raw.get("Body"), encoding)
+    message = Message(
+        topic=topic,
+        id=raw.get("MessageId", ""),
+        body=body,
+        attributes=MappingProxyType(attributes),
+        ordering_key=system.get("MessageGroupId"),
+        deduplication_key=system.get("MessageDeduplicationId"),
+        sequence_number=system.get("SequenceNumber"),
+        delivery_attempt=_whole(system.get("ApproximateReceiveCount")),
+        published_at=_moment(system.get("SentTimestamp")),
+        raw=raw,
+    )
+    return message, DecodeError(f"message {message.id}: {problem}", topic=topic, about=message) if problem else None
+
+
+def _decode_value(value: WireAttribute) -> str | bytes:
+    # By what is there, not by the type's name, so that types yet to come arrive too.
+    data = value.get("BinaryValue")
+    return value.get("StringValue", "") if data is None else bytes(data)
+
+
+def _decode_body(text: str | None, encoding: str | bytes | None) -> tuple[bytes, str]:
+    if text is None:
+        return b"", "it has no body"
+    try:
+        body = text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="replace"), "its body has lone surrogates, which are no text"
+    if encoding is None:
+        return body, ""
+    if encoding != BASE64:
+        return body, f"its attribute {ENCODING_ATTRIBUTE!r} names an encoding that this version does not know"
+    try:
+        return base64.b64decode(text, validate=True), ""
+    except (binascii.Error, ValueError):
+        return body, f"its attribute {ENCODING_ATTRIBUTE!r} says base64, and its body is not"
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None
+
+
+def _moment(milliseconds: str | None) -> datetime | None:
+    count = _whole(milliseconds)
+    if count is None:
+        return None
+    try:
+        return _EPOCH + timedelta(milliseconds=count)
+    except OverflowError:
+        return None
