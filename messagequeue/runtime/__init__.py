@@ -2,5 +2,7 @@
 
 from .consumer import RuntimeConsumer
 from .consumer_provider import RuntimeConsumerProvider
+from .publisher import RuntimePublisher
+from .publisher_provider import RuntimePublisherProvider
 
-__all__ = ["RuntimeConsumer", "RuntimeConsumerProvider"]
+__all__ = ["RuntimeConsumer", "RuntimeConsumerProvider", "RuntimePublisher", "RuntimePublisherProvider"]

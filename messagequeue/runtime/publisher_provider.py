@@ -1,0 +1,124 @@
+"""The publishing half of a provider: one publisher per topic, one end for all; not how a sender is opened."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+from .._codec import Codec
+from .._errors import ClosedError
+from .._options import PublishOptions
+from ..driver import Sender
+from .publisher import RuntimePublisher
+from .tasks import OwnedTasks, outcome
+from .topics import check_topic
+from .waiting import logger
+
+
+class RuntimePublisherProvider(ABC):
+    """
+    Base of a `PublisherProvider`.
+
+    Args:
+        name: The provider's name, for error texts.
+        options: How every publisher gathers and sends.
+        codec: Encodes the data; `JSONCodec` where None.
+    """
+
+    def __init__(self, name: str, options: PublishOptions | None = None, *, codec: Codec | None = None) -> None:
+        self.name = name
+        self.options = options or PublishOptions()
+        self._codec = codec
+        self._publishers: dict[str, RuntimePublisher] = {}
+        self._opening: dict[str, asyncio.Task[RuntimePublisher]] = {}
+        self._closing: asyncio.Task[None] | None = None
+        self._tasks = OwnedTasks(logger)
+
+    @abstractmethod
+    async def _open_sender(self, topic: str) -> Sender:
+        """Make the sender of *topic*.  Raises `ConfigurationError` where the topic's name cannot be one."""
+
+    @abstractmethod
+    async def _ping(self) -> None:
+        """Ask the broker whether it answers."""
+
+    @abstractmethod
+    async def _release(self) -> None:
+        """Free the connection.  Called once, when every publisher has stopped."""
+
+    def _topic_key(self, topic: str) -> str:
+        """What makes two topics the same one.  Raises `ConfigurationError` where *topic* cannot be one."""
+        return topic
+
+    async def new_publisher(self, topic: str) -> RuntimePublisher:
+        """
+        See `PublisherProvider.new_publisher()`.
+
+        A publisher that was stopped is replaced, once all that it had has been sent: the new one cannot overtake it.
+        """
+        check_topic(topic)
+        self._refuse_closed()
+        key = self._topic_key(topic)
+        publisher = self._publishers.get(key)
+        if publisher is not None and not publisher.stopped:
+            return publisher
+        opening = self._opening.get(key)
+        if opening is None:
+            opening = self._tasks.share(self._open(key, topic), name=f"messagequeue open {topic}")
+            self._opening[key] = opening
+        return await outcome(opening)
+
+    async def _open(self, key: str, topic: str) -> RuntimePublisher:
+        try:
+            if (previous := self._publishers.pop(key, None)) is not None:
+                await _stop_quietly(previous)
+            publisher = RuntimePublisher(topic, await self._open_sender(topic), self.options, self._codec)
+            self._publishers[key] = publisher
+            return publisher
+        finally:
+            del self._opening[key]
+
+    def _refuse_closed(self) -> None:
+        if self._closing is not None:
+            raise ClosedError(f"the {self.name} publisher provider is closed: make a new one")
+
+    async def ping(self) -> None:
+        """See `PublisherProvider.ping()`."""
+        self._refuse_closed()
+        await self._ping()
+
+    async def close(self) -> None:
+        """Stop every publisher, all at the same time, then free the connection.  Every call returns at the end."""
+        if self._closing is None:
+            self._closing = self._tasks.share(self._close(), name=f"messagequeue close {self.name}")
+        await outcome(self._closing)
+
+    async def _close(self) -> None:
+        results: list[BaseException | None] = []
+        try:
+            await self._tasks.join()  # publishers that are being opened
+            stops = (publisher.stop() for publisher in self._publishers.values())
+            results = await asyncio.gather(*stops, return_exceptions=True)
+        finally:
+            await self._release()
+        for result in results:
+            if result is not None:
+                raise result
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
+    ) -> None:
+        await self.close()
+
+
+async def _stop_quietly(publisher: RuntimePublisher) -> None:
+    """Wait for the end of a publisher that its user stopped.  What that raises was raised to the user."""
+    try:
+        await publisher.stop()
+    except Exception:
+        logger.warning("publisher of %r did not stop cleanly; a new one replaces it", publisher.topic, exc_info=True)
