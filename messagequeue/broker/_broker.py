@@ -1,0 +1,106 @@
+"""The queues of one broker by name, and what concerns more than one of them; no clock and no waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from .._errors import ConfigurationError
+from ._core import UnknownQueueError
+from ._queue import Queue
+from ._settings import QueueSettings
+from .storage import Event, Journal, QueueConfigured, QueueDeleted
+
+
+class Broker:
+    """
+    Named queues, each independent of the others but for dead letters.
+
+    Args:
+        new_id: Draws the id of a message; by default they are counted, which suits a replay but not two processes.
+        journal: Is told of every change; None costs nothing.
+
+    Attributes:
+        ready: Names of queues in which something became takeable, or which were deleted, since `drain_ready()`.
+        journal: As given.  A durable store applies its events first, then sets it.
+    """
+
+    def __init__(self, *, new_id: Callable[[], str] | None = None, journal: Journal | None = None) -> None:
+        self.new_id = new_id or self._count_id
+        self.journal = journal
+        self.ready: set[str] = set()
+        self._queues: dict[str, Queue] = {}
+        self._serial = 0
+        self._ids = 0
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._queues
+
+    def __iter__(self) -> Iterator[Queue]:
+        return iter(list(self._queues.values()))
+
+    def create(self, name: str, settings: QueueSettings | None = None) -> Queue:
+        """
+        Make a queue.
+
+        Raises:
+            ConfigurationError: there is one of that name.
+        """
+        if name in self._queues:
+            raise ConfigurationError(f"there is a queue {name!r} already")
+        queue = self._add(name, self._serial + 1, settings or QueueSettings())
+        if self.journal is not None:
+            self.journal.record(QueueConfigured(name, queue.serial, queue.settings))
+        return queue
+
+    def get(self, name: str) -> Queue | None:
+        return self._queues.get(name)
+
+    def queue(self, name: str) -> Queue:
+        """Return the queue *name*.  Raises `UnknownQueueError` where there is none."""
+        found = self._queues.get(name)
+        if found is None:
+            raise UnknownQueueError(name)
+        return found
+
+    def delete(self, name: str) -> None:
+        """
+        Drop a queue with all that it holds.  Dead letters that were to go there stay where they are.
+
+        Raises:
+            UnknownQueueError: there is none; so does every later call of the dropped `Queue`.
+        """
+        self.queue(name).delete()
+        del self._queues[name]
+        self.ready.add(name)
+        if self.journal is not None:
+            self.journal.record(QueueDeleted(name))
+
+    def drain_ready(self) -> set[str]:
+        """Return the queues at which a parked take is worth another try, and start a new set."""
+        ready, self.ready = self.ready, set()
+        return ready
+
+    def apply(self, event: Event) -> None:
+        """
+        Make the change that a journal recorded; all of them in order rebuild the state.  Set `journal` afterwards.
+
+        Raises:
+            UnknownQueueError, KeyError: the events are not whole.
+        """
+        if isinstance(event, QueueDeleted):
+            self.delete(event.queue)
+        elif not isinstance(event, QueueConfigured):
+            self.queue(event.queue).apply(event)
+        elif event.queue in self._queues:
+            self._queues[event.queue].configure(event.settings)
+        else:
+            self._add(event.queue, event.serial, event.settings)
+
+    def _add(self, name: str, serial: int, settings: QueueSettings) -> Queue:
+        self._serial = max(self._serial, serial)
+        queue = self._queues[name] = Queue(self, name, serial, settings)
+        return queue
+
+    def _count_id(self) -> str:
+        self._ids += 1
+        return f"m{self._ids}"

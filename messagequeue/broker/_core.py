@@ -1,0 +1,153 @@
+"""
+What every operation of a queue is made of: admit, hold, move, remove, and what time does; not when they are allowed.
+
+Here every change is journalled and announced, and here a journal's events are applied again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ._dedup import DedupWindow
+from ._groups import Record
+from ._settings import Ordering, QueueSettings
+from ._store import Store
+from ._values import StoredMessage
+from .storage import Enqueued, Event, Leased, QueuePurged, Removed
+
+if TYPE_CHECKING:
+    from ._broker import Broker
+
+
+class UnknownQueueError(LookupError):
+    """The broker has no such queue, or this one was deleted."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no queue {name!r}")
+        self.name = name
+
+
+class QueueCore:
+    """The state of a queue and its transitions; `Queue` decides."""
+
+    __slots__ = ("_broker", "_dedup", "_deleted", "_full", "_settings", "_store", "name", "serial")
+
+    def __init__(self, broker: Broker, name: str, serial: int, settings: QueueSettings) -> None:
+        self.name = name
+        self.serial = serial
+        self._broker = broker
+        self._settings = settings
+        self._store = Store()
+        self._dedup = DedupWindow()
+        self._full = False
+        self._deleted = False
+
+    @property
+    def settings(self) -> QueueSettings:
+        return self._settings
+
+    def advance(self, now: float) -> None:
+        """Let everything happen that is due: delays and leases end, retention ends, deduplication ids are forgotten."""
+        if self._deleted:
+            raise UnknownQueueError(self.name)
+        store, settings = self._store, self._settings
+        store.advance(now)
+        self._dedup.expire(now, settings.dedup_window)
+        if settings.retention is not None:
+            oldest = store.oldest()
+            while oldest is not None and oldest.message.sent_at + settings.retention <= now:
+                self._remove(oldest)
+                oldest = store.oldest()
+        self._announce()
+
+    def _admit(
+        self, message: StoredMessage, *, due: float | None, receives: int = 0, first_received: float | None = None
+    ) -> None:
+        settings = self._settings
+        record = Record(message, receives=receives, first_received=first_received)
+        self._store.insert(record, ordered=settings.ordering is not Ordering.STANDARD, due=due)
+        # A dead letter is known by its message id: its own id may be in the window already, and that must not stop the
+        # second failure of the same content.  SQS Developer Guide, "Configure a dead-letter queue redrive".
+        identity = message.dedup_id if message.source is None else message.id
+        if identity is not None and (message.source is None or settings.ordering is Ordering.FIFO):
+            self._dedup.remember(
+                settings.dedup_scope, message.key, identity, message.sent_at, (message.id, message.sequence)
+            )
+        if self._broker.journal is not None:
+            self._record(Enqueued(self.name, message, due, receives, first_received))
+        self._announce()
+
+    def _hold(self, record: Record, now: float, until: float) -> None:
+        if until > now:
+            self._store.hide(record, until)
+        else:
+            record.due = now
+        if self._broker.journal is not None:
+            self._record(Leased(self.name, record.message.sequence, record.receives, now, until))
+
+    def _move(self, now: float, record: Record, target: QueueCore, attributes: object = None) -> None:
+        message = record.message
+        fifo = target.settings.ordering is Ordering.FIFO
+        moved = replace(
+            message,
+            sequence=target._store.last + 1,
+            key=message.id if fifo and message.key is None else message.key,
+            attributes=message.attributes if attributes is None else attributes,
+            # SQS Developer Guide, "dead-letter queues": the clock goes on in a standard queue, starts anew in a FIFO
+            # one.
+            sent_at=now if fifo else message.sent_at,
+            source=self.name,
+        )
+        target._admit(moved, due=None, receives=record.receives, first_received=record.first_received)
+        self._remove(record)
+
+    def _remove(self, record: Record) -> None:
+        self._store.remove(record)
+        if self._broker.journal is not None:
+            self._record(Removed(self.name, record.message.sequence))
+
+    def delete(self) -> None:
+        """Drop everything; every later call raises `UnknownQueueError`.  The broker's to call."""
+        self._clear()
+        self._deleted = True
+
+    def apply(self, event: Enqueued | Leased | Removed | QueuePurged) -> None:
+        """Make the change that *event* tells of, without a journal: see `Broker.apply()`."""
+        if isinstance(event, Enqueued):
+            self._dedup.expire(event.message.sent_at, self._settings.dedup_window)
+            self._admit(event.message, due=event.due, receives=event.receives, first_received=event.first_received)
+        elif isinstance(event, Leased):
+            self._apply_lease(self._store.records[event.sequence], event)
+        elif isinstance(event, Removed):
+            self._remove(self._store.records[event.sequence])
+        else:
+            self._clear()
+
+    def _apply_lease(self, record: Record, event: Leased) -> None:
+        if event.receives > record.receives:
+            record.receives = event.receives
+            record.received_at = event.at
+            if record.first_received is None:
+                record.first_received = event.at
+        if event.until > event.at:
+            self._store.hide(record, event.until)
+        else:
+            self._store.show(record, event.at)
+
+    def _announce(self) -> None:
+        store = self._store
+        if self._full and store.in_flight < self._settings.max_in_flight:
+            self._full = False
+            store.woken = True
+        if store.woken:
+            store.woken = False
+            self._broker.ready.add(self.name)
+
+    def _clear(self) -> None:
+        self._store.clear()
+        self._dedup.clear()
+
+    def _record(self, event: Event) -> None:
+        if self._broker.journal is not None:
+            self._broker.journal.record(event)

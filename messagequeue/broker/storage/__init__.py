@@ -1,0 +1,7 @@
+"""How the broker's state outlives its process: the journal that a durable store implements."""
+
+from __future__ import annotations
+
+from ._journal import Enqueued, Event, Journal, Leased, QueueConfigured, QueueDeleted, QueuePurged, Removed
+
+__all__ = ["Enqueued", "Event", "Journal", "Leased", "QueueConfigured", "QueueDeleted", "QueuePurged", "Removed"]
