@@ -8,6 +8,7 @@ Publish and consume messages from asyncio without marrying a broker.
 Everything an application needs is here.  Authors of providers need `messagequeue.driver`, tests `messagequeue.testing`.
 """
 
+from ._codec import Codec, JSONCodec
 from ._config import Config, ProviderConfig
 from ._errors import (
     ClosedError,
@@ -54,6 +55,7 @@ from .middleware import compose
 __all__ = [
     "AttributeValue",
     "ClosedError",
+    "Codec",
     "Config",
     "ConfigurationError",
     "ConsumeError",
@@ -72,6 +74,7 @@ __all__ = [
     "Handler",
     "HandlerError",
     "InvalidMessageError",
+    "JSONCodec",
     "LeaseLostError",
     "Message",
     "MessageQueueError",

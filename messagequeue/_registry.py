@@ -119,10 +119,11 @@ def unregister_provider(name: str) -> None:
     _registry.unregister(name)
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the end of an error message that offers the likeliest of *known*, or ""."""
-    near = get_close_matches(word, list(known), n=1)
-    return f" — did you mean {near[0]!r}?" if near else ""
+def did_you_mean(word: str, known: Iterable[str], start: str = "") -> str:
+    """Return the end of an error message that offers the likeliest of *known*, with *start* before it, or ""."""
+    names = list(known)
+    near = [name for name in names if word and name.startswith(word)] or get_close_matches(word, names, n=1)
+    return f" — did you mean {start + near[0]!r}?" if near else ""
 
 
 def _owner(point: metadata.EntryPoint) -> str:

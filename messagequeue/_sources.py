@@ -118,8 +118,8 @@ def _unknown_variable(name: str, prefix: str, known: tuple[str, ...]) -> str:
 
 
 def _unknown_option(name: str, start: str, table: Mapping[str, Field]) -> str:
-    names = [f"{start}{option}" for option in table]
-    return f"{name} is not understood; variables: {', '.join(names) or 'none'}{did_you_mean(name, names)}"
+    hint = did_you_mean(name.removeprefix(start), table, start)
+    return f"{name} is not understood; after {start} can stand: {', '.join(table) or 'nothing'}{hint}"
 
 
 def url_tree(url: str) -> Tree:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messagequeue._protocols import Handler, Middleware
+from .._protocols import Handler, Middleware
 
 
 def compose(handler: Handler, /, *middleware: Middleware) -> Handler:
