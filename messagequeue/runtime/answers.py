@@ -22,6 +22,7 @@ class Sent(Protocol):
 
     key: Hashable | None
     attempts: int
+    wanted: bool
 
 
 E = TypeVar("E", bound=Sent)
@@ -29,6 +30,10 @@ E = TypeVar("E", bound=Sent)
 
 def reconcile(results: Sequence[object], count: int, topic: str) -> list[Outcome]:
     """Return *count* outcomes, by position: what *results* lacks is not confirmed, what it has beyond is dropped."""
+    if len(results) != count:
+        logger.error(
+            "the sender of %r gave %d results for %d messages", topic, len(results), count, extra={"topic": topic}
+        )
     seen: set[int] = set()
     outcomes: list[Outcome] = []
     for result in results[:count]:
@@ -43,7 +48,10 @@ def reconcile(results: Sequence[object], count: int, topic: str) -> list[Outcome
 
 
 def failed_as_a_whole(error: BaseException, count: int, topic: str) -> list[Outcome]:
-    """Return *count* outcomes of a call that raised *error*."""
+    """Return *count* outcomes of a call that raised *error*, as caught by the caller."""
+    if error.__traceback__ is not None:
+        # The catching frame holds the entries, and so who waits for this error: a cycle that would keep them all.
+        error.__traceback__ = error.__traceback__.tb_next
     first = as_publish_error(error, topic)
     return [first, *(own_copy(first) for _ in range(count - 1))]
 
@@ -52,8 +60,8 @@ def to_resend(entries: Sequence[E], outcomes: Sequence[Outcome], *, retries: int
     """
     Return the positions of the entries to send once more.
 
-    An entry is, where the broker reported it as failed on its own side and it has resends left; but not where a later
-    one of its ordering key is stored already, as sending it now would turn the two around.
+    An entry is, where the broker reported it as failed on its own side, it has resends left and its caller did not
+    give up; but not where a later one of its ordering key is stored already: sending it now would turn the two around.
     """
     stored: set[Hashable] = set()
     again: set[int] = set()
@@ -63,7 +71,7 @@ def to_resend(entries: Sequence[E], outcomes: Sequence[Outcome], *, retries: int
         if isinstance(result, Receipt):
             if key is not None:
                 stored.add(key)
-        elif result.retryable and entry.attempts <= retries and key not in stored:
+        elif result.retryable and entry.attempts <= retries and entry.wanted and key not in stored:
             again.add(at)
     return again
 

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from .._errors import DeadLetter, Discard, RetryLater
 
 
+class NotAsyncError(TypeError):
+    """A handler returned something that cannot be awaited: whether its work is done is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settle:
     """Take it off the queue."""
@@ -63,4 +67,6 @@ def describe(raised: BaseException, handler_timeout: float | None) -> str:
         return f"the handler was cancelled or timed out (handler_timeout={handler_timeout:g} s)"
     if isinstance(raised, asyncio.CancelledError):
         return "the handler was cancelled by something else than this consumer"
+    if isinstance(raised, NotAsyncError):
+        return "the handler is not async, so that it cannot be waited for: declare it with async def"
     return f"the handler raised {type(raised).__name__}"

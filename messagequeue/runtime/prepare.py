@@ -22,6 +22,10 @@ from ..driver import Capabilities, EncodedMessage, Sender
 #: A delay computed in floats may miss a multiple of its resolution by this much, in seconds.
 _ROUNDING = 1e-9
 
+#: The values of the four options as they were given, in this order; None where absent.
+Asked = tuple[object, ...]
+_NAMES = "ordering_key", "deduplication_key", "delay", "attributes"
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -31,6 +35,9 @@ class Terms:
     deduplication_key: str | None = None
     delay: float | None = None
     attributes: Mapping[str, AttributeValue] | None = None
+
+
+_NO_TERMS = Terms()
 
 
 class Preparer:
@@ -52,17 +59,30 @@ class Preparer:
             InvalidMessageError: a value is wrong.
             UnsupportedOptionError: the topic cannot honour an option.
         """
+        if not options:
+            return _NO_TERMS
+        refuse_unknown(options, PublishKwargs, "publish()")
+        return self._terms(tuple(map(options.get, _NAMES)))
+
+    def terms_of(self, item: Outgoing, options: Mapping[str, object]) -> Terms:
+        """As `terms()`, for an item whose own options win over those of its call, which were checked by `terms()`."""
+        return self._terms(_asked(item, options))
+
+    def refuse_unsupported(self, item: Outgoing, options: Mapping[str, object]) -> None:
+        """Raise `UnsupportedOptionError` where `terms_of()` would, and nothing else."""
         try:
-            terms = normalise(options)
-            return check_supported(terms, self._sender.capabilities, self._topic) if options else terms
+            refuse_unsupported(_asked(item, options), self._sender.capabilities, self._topic)
+        except InvalidMessageError:
+            pass
+
+    def _terms(self, asked: Asked) -> Terms:
+        able = self._sender.capabilities
+        try:
+            refuse_unsupported(asked, able, self._topic)
+            return normalise(asked, able, self._topic)
         except InvalidMessageError as error:
             error.topic = self._topic
             raise
-
-    def terms_of(self, item: Outgoing, options: Mapping[str, object]) -> Terms:
-        """As `terms()`, for an item whose own options win over those of its call."""
-        own = {name: value for name in _OPTION_NAMES if (value := getattr(item, name)) is not None}
-        return self.terms({**options, **own})
 
     def message(self, data: object, terms: Terms) -> tuple[EncodedMessage, int]:
         """
@@ -101,62 +121,53 @@ class Preparer:
         return body
 
 
-_OPTION_NAMES = tuple(PublishKwargs.__annotations__)
-_NO_TERMS = Terms()
-
-
-def normalise(options: Mapping[str, object]) -> Terms:
-    """
-    Return *options* in one form.  An option that is None is absent.
-
-    Raises:
-        TypeError: there is no such option.
-        InvalidMessageError: a value is wrong; the option is named.
-    """
+def _asked(item: Outgoing, options: Mapping[str, object]) -> Asked:
+    own = item.ordering_key, item.deduplication_key, item.delay, item.attributes
     if not options:
-        return _NO_TERMS
-    refuse_unknown(options, PublishKwargs, "publish()")
-    delay = options.get("delay")
-    return Terms(
-        ordering_key=_key("ordering_key", options),
-        deduplication_key=_key("deduplication_key", options),
-        delay=None if delay is None else delay_seconds(cast("float", delay)),
-        attributes=_attributes(options.get("attributes")),
-    )
+        return own
+    return tuple(options.get(name) if value is None else value for name, value in zip(_NAMES, own, strict=True))
 
 
-def check_supported(terms: Terms, able: Capabilities, topic: str) -> Terms:
+def refuse_unsupported(asked: Asked, able: Capabilities, topic: str) -> None:
     """
-    Return *terms* as the topic shall get them.
+    Refuse what the topic cannot honour at all.
 
     Raises:
-        UnsupportedOptionError: the topic cannot honour an option.
-        InvalidMessageError: the delay is out of the topic's range.
+        UnsupportedOptionError: with the option.
+        InvalidMessageError: the delay is none.
     """
-    if terms.ordering_key is not None and able.ordering_key == "refused":
+    ordering_key, deduplication_key, delay, _ = asked
+    if ordering_key is not None and able.ordering_key == "refused":
         raise UnsupportedOptionError(
-            f"topic {topic!r} takes no ordering_key: leave it out, or use a topic that keeps order"
+            f"topic {topic!r} takes no ordering_key: leave it out, or use one that keeps order"
         )
-    if terms.deduplication_key is not None and not able.deduplication:
+    if deduplication_key is not None and not able.deduplication:
         raise UnsupportedOptionError(
             f"topic {topic!r} takes no deduplication_key: leave it out, or deduplicate in the consumer"
         )
-    if terms.delay is None:
-        return terms
+    if delay is not None and not able.max_delay and (seconds := delay_seconds(cast("float", delay))):
+        raise UnsupportedOptionError(f"topic {topic!r} cannot delay single messages: leave delay={seconds:g} out")
+
+
+def normalise(asked: Asked, able: Capabilities, topic: str) -> Terms:
+    """
+    Return options that the topic can honour in one form.
+
+    Raises:
+        InvalidMessageError: a value is wrong, or out of the topic's range; the option is named.
+    """
+    ordering_key, deduplication_key, delay, attributes = asked
+    return Terms(
+        _key("ordering_key", ordering_key),
+        _key("deduplication_key", deduplication_key),
+        None if delay is None else _delay(delay_seconds(cast("float", delay)), able, topic),
+        None if attributes is None else _attributes(attributes),
+    )
+
+
+def _delay(delay: float, able: Capabilities, topic: str) -> float | None:
     if not able.max_delay:
-        return _without_delay(terms, topic)
-    _check_delay(terms.delay, able, topic)
-    return terms
-
-
-def _without_delay(terms: Terms, topic: str) -> Terms:
-    """A delay of 0 asks for nothing: it is left out where no delay is known, as its mere presence may be refused."""
-    if terms.delay:
-        raise UnsupportedOptionError(f"topic {topic!r} cannot delay single messages: leave delay={terms.delay:g} out")
-    return Terms(terms.ordering_key, terms.deduplication_key, None, terms.attributes)
-
-
-def _check_delay(delay: float, able: Capabilities, topic: str) -> None:
+        return None  # 0 asks for nothing here, and its mere presence may be refused
     if delay > able.max_delay:
         raise InvalidMessageError(
             f"delay={delay:g} is out of range: topic {topic!r} takes 0 to {able.max_delay:g} seconds"
@@ -167,10 +178,10 @@ def _check_delay(delay: float, able: Capabilities, topic: str) -> None:
         raise InvalidMessageError(
             f"delay={delay:g}: topic {topic!r} takes {unit} from 0 to {able.max_delay:g}; round it up or down yourself"
         )
+    return delay
 
 
-def _key(name: str, options: Mapping[str, object]) -> str | None:
-    value = options.get(name)
+def _key(name: str, value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
@@ -181,8 +192,6 @@ def _key(name: str, options: Mapping[str, object]) -> str | None:
 
 
 def _attributes(given: object) -> Mapping[str, AttributeValue] | None:
-    if given is None:
-        return None
     if not isinstance(given, Mapping):
         raise InvalidMessageError(
             f"attributes is of type {type(given).__qualname__}: give a mapping of names to values"
@@ -192,8 +201,10 @@ def _attributes(given: object) -> Mapping[str, AttributeValue] | None:
 
 
 def _attribute_name(name: object) -> str:
-    if not isinstance(name, str) or not name:
-        raise InvalidMessageError(f"attribute name {name!r}: give text that is not empty")
+    if not isinstance(name, str):
+        raise InvalidMessageError(f"an attribute's name is of type {type(name).__qualname__}: give text")
+    if not name:
+        raise InvalidMessageError("an attribute's name is empty: give it one")
     return name
 
 

@@ -16,16 +16,17 @@ from dataclasses import dataclass
 from typing import Unpack
 
 from .._codec import Codec, JSONCodec
-from .._errors import ClosedError, ErrorCode, InvalidMessageError, PublishError, UnsupportedOptionError
+from .._errors import ClosedError, ErrorCode, PublishError
 from .._message import Outgoing, Receipt
 from .._options import PublishKwargs, PublishOptions
-from ..driver import EncodedMessage, Sender
-from .answers import Outcome, failed_as_a_whole, own_copy, reconcile, to_resend
+from ..driver import Sender
+from .answers import Outcome, failed_as_a_whole, reconcile, to_resend
 from .backoff import equal_jitter, pause
 from .batching import Batch, Batcher
-from .prepare import Preparer, Terms
+from .many import ManyReceipts, Source, refuse_single
+from .prepare import Preparer
 from .tasks import OwnedTasks, outcome
-from .waiting import Entry, ManyReceipts, PendingReceipt, logger
+from .waiting import Entry, PendingReceipt, logger
 
 #: Seconds before an entry is sent once more: 0.1 doubling to 5, half of it random.
 _RESEND_PAUSE = equal_jitter(0.1, 5.0)
@@ -130,8 +131,8 @@ class RuntimePublisher:
         Cancelling withdraws what has not left yet.  What is first read after `stop()` fails with `ErrorCode.CLOSED`.
         """
         self._refuse_stopped()
-        _refuse_single(items)
-        source = _Source(self._prepare, options)
+        refuse_single(items)
+        source = Source(self._prepare, options)
         if isinstance(items, Sequence):
             source.check(items)
         many = ManyReceipts()
@@ -177,15 +178,16 @@ class RuntimePublisher:
         self._submit(entry)
         return receipt
 
-    async def _feed(self, items: Iterable[object], source: _Source, many: ManyReceipts) -> None:
+    async def _feed(self, items: Iterable[object], source: Source, many: ManyReceipts) -> None:
         for count, item in enumerate(items, 1):
             prepared = self._stopped_error() if self.stopped else source.prepare(item)
             if isinstance(prepared, PublishError):
                 many.results.append(prepared)
             elif not self._submit(entry := many.expect(*prepared)):
+                source.begun = True
                 await many.wait_admitted(entry)
             if not count % _TURN:
-                source.sending = True
+                source.begun = True
                 await asyncio.sleep(0)
 
     def _stopped_error(self) -> PublishError:
@@ -224,6 +226,7 @@ class RuntimePublisher:
             self._idle.set_result(None)
 
     def _withdraw(self, entry: Entry) -> None:
+        entry.wanted = False
         pending = bool(entry.place)
         if self._batcher.discard(entry) and pending:
             self._leave(1)
@@ -262,24 +265,15 @@ class RuntimePublisher:
             results = await self._sender.send([entry.message for entry in entries])
             outcomes = reconcile(results, len(entries), self._topic)
         except Exception as error:
-            self._finish(batch, failed_as_a_whole(error, len(entries), self._topic), resend=False)
-        except BaseException:
-            self._finish(batch, reconcile((), len(entries), self._topic), resend=False)
+            self._finish(batch, failed_as_a_whole(error, len(entries), self._topic), retries=0)
+        except BaseException:  # cancelled from outside, with the whole loop: nobody shall wait for ever
+            self._finish(batch, reconcile((), len(entries), self._topic), retries=0)
             raise
         else:
-            if len(results) != len(entries):
-                logger.error(
-                    "the sender of %r returned %d results for %d messages",
-                    self._topic,
-                    len(results),
-                    len(entries),
-                    extra={"topic": self._topic},
-                )
-            self._finish(batch, outcomes, resend=True)
+            self._finish(batch, outcomes, retries=self._options.entry_retries)
 
-    def _finish(self, batch: Batch[Entry], outcomes: list[Outcome], *, resend: bool) -> None:
+    def _finish(self, batch: Batch[Entry], outcomes: list[Outcome], *, retries: int) -> None:
         entries = batch.items
-        retries = self._options.entry_retries if resend else -1
         for entry in entries:
             entry.attempts += 1
         again = to_resend(entries, outcomes, retries=retries, ordered=self._ordered)
@@ -305,53 +299,3 @@ class RuntimePublisher:
         self._batcher.restore(held)
         self.stats.entries_retried += len(held)
         self._ask()
-
-
-class _Source:
-    """Prepares the items of one `publish_many()`."""
-
-    __slots__ = ("_fault", "_options", "_prepare", "_terms", "sending")
-
-    def __init__(self, prepare: Preparer, options: Mapping[str, object]) -> None:
-        self._prepare = prepare
-        self._options = options
-        self._terms = Terms()
-        self._fault: InvalidMessageError | None = None
-        self.sending = False
-        try:
-            self._terms = prepare.terms(options)
-        except InvalidMessageError as error:  # an item may have a better value of its own
-            self._fault = error
-
-    def check(self, items: Sequence[object]) -> None:
-        """Raise `UnsupportedOptionError` where an item asks for what the topic cannot honour."""
-        for item in items:
-            if isinstance(item, Outgoing):
-                try:
-                    self._prepare.terms_of(item, self._options)
-                except InvalidMessageError:
-                    pass  # fails alone, in its place
-
-    def prepare(self, item: object) -> tuple[EncodedMessage, int] | PublishError:
-        try:
-            if isinstance(item, Outgoing):
-                return self._prepare.message(item.data, self._prepare.terms_of(item, self._options))
-            if self._fault is not None:
-                return own_copy(self._fault)
-            return self._prepare.message(item, self._terms)
-        except PublishError as error:
-            return error
-        except UnsupportedOptionError as error:
-            if not self.sending:
-                raise
-            made = InvalidMessageError(str(error), code=error.code)
-            made.__cause__ = error
-            return made
-
-
-def _refuse_single(items: object) -> None:
-    if isinstance(items, str | bytes | bytearray | memoryview | Mapping | Outgoing):
-        raise TypeError(
-            f"publish_many() takes an iterable of messages, not one {type(items).__qualname__}: "
-            "use publish(), or put it into a list"
-        )

@@ -7,6 +7,7 @@ Reads top-down: `run`, what arrives, what is handled, what follows, what is lost
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Sequence
 
 from .._errors import (
@@ -23,7 +24,7 @@ from ..driver import Delivery, LeaseSource
 from .dispatch import Cancelled, Held, Lanes, State
 from .heartbeat import Heart
 from .leases import LeaseBook, LeaseTerms, return_delay
-from .outcome import Bury, GiveBack, Settle, describe, outcome
+from .outcome import Bury, GiveBack, NotAsyncError, Settle, describe, outcome
 from .polling import Polling
 from .settling import Settling
 from .sink import Faults, logger
@@ -216,7 +217,10 @@ class Session:
         if held.delivery.fault is not None:
             return held.delivery.fault
         try:
-            await self._handler(held.delivery.message)
+            work = self._handler(held.delivery.message)
+            if not inspect.isawaitable(work):
+                return NotAsyncError()
+            await work
         except asyncio.CancelledError as error:
             task = held.task
             if task is not None and task.cancelling() > (held.cancelled is not None):

@@ -1,0 +1,344 @@
+"""Stopping: nothing is stranded, nothing earned is lost, nothing is left running."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from messagequeue import (
+    ClosedError,
+    ConsumeOptions,
+    ErrConsumerAlreadyRegistered,
+    ErrEmptyTopicName,
+    ErrorCode,
+    SettleError,
+)
+from messagequeue.runtime import RuntimeConsumerProvider
+from messagequeue.testing import run_virtual
+from tests.unit.consumer.fake_source import FakeSource, bench
+
+
+class Provider(RuntimeConsumerProvider):
+    def __init__(self, **sources):
+        super().__init__("fake", ConsumeOptions())
+        self.sources = sources
+        self.released = 0
+
+    async def _open_source(self, topic, options):
+        return self.sources[topic]
+
+    async def _ping(self):
+        pass
+
+    async def _release(self):
+        self.released += 1
+
+
+async def nothing(message):
+    pass
+
+
+@pytest.mark.parametrize("when", [-0.05, 0.0, 0.05, 5.0])
+def test_stop_hands_back_what_a_parked_receive_brings(when):
+    """A receive that is out at stop is not torn down; a message it captures is visible at once again (SHUT-01)."""
+
+    async def main():
+        source = FakeSource(lease=30)
+        seen = []
+
+        async def handler(message):
+            seen.append(message.id)
+
+        b = bench(source, handler)
+        b.start()
+        await asyncio.sleep(10)
+        loop = asyncio.get_running_loop()
+        if when < 0:
+            source.put("x")
+            await asyncio.sleep(-when)
+        else:
+            loop.call_later(when, source.put, "x")
+        await b.stop()
+
+        if source.stored:
+            assert source.hidden() == []
+            assert source.now() <= 30.1
+        else:
+            assert seen
+        assert b.errors == []
+
+    run_virtual(main())
+
+
+def test_stop_does_not_wait_for_a_receive_that_may_be_torn_down():
+    """Where a cancelled receive captures nothing, an idle consumer stops at once."""
+
+    async def main():
+        source = FakeSource(cancellable=True)
+        b = bench(source, nothing)
+        b.start()
+        await asyncio.sleep(1)
+        await b.stop()
+
+        assert source.now() == 1
+
+    run_virtual(main())
+
+
+def test_stop_lets_running_handlers_finish_and_takes_no_more():
+    """The 4 running ones finish and are deleted; the other 16 are untouched (SHUT-03)."""
+
+    async def main():
+        source = FakeSource(lease=60)
+        source.put(*["x"] * 20)
+
+        async def handler(message):
+            await asyncio.sleep(3)
+
+        b = bench(source, handler, concurrency=4)
+        b.start()
+        await asyncio.sleep(1)
+        await b.stop()
+
+        assert len(source.settled_ids) == 4
+        assert [item.attempts for item in source.stored] == [0] * 16
+        assert len(source.ops("receive")) == 1
+
+    run_virtual(main())
+
+
+def test_stop_hands_prefetched_messages_back_at_once():
+    """What was received and not started is visible again before the drain is over."""
+
+    async def main():
+        source = FakeSource(lease=60)
+        source.put(*["x"] * 10)
+
+        async def handler(message):
+            await asyncio.sleep(10)
+
+        b = bench(source, handler, concurrency=2, prefetch=8)
+        b.start()
+        await asyncio.sleep(1)
+        b.consumer.stop()
+        await asyncio.sleep(0.1)
+
+        assert len(source.hidden()) == 2
+        await b.task
+        assert len(source.settled_ids) == 2
+
+    run_virtual(main())
+
+
+def test_stop_cancels_a_stuck_handler_after_the_drain_and_hands_its_message_back(caplog):
+    """The short one is deleted as it ends, not at the end of the drain; the stuck one is named (SHUT-08)."""
+
+    async def main():
+        source = FakeSource(lease=60)
+        stuck, _ = source.put("stuck", "short")
+
+        async def handler(message):
+            await asyncio.sleep(10_000 if message.text == "stuck" else 1)
+
+        b = bench(source, handler, drain_timeout=3.0)
+        b.start()
+        await asyncio.sleep(0.5)
+        b.consumer.stop()
+        await asyncio.sleep(1)
+        assert len(source.settled_ids) == 1
+        await b.task
+
+        assert source.now() == pytest.approx(3.5, abs=0.3)
+        assert [item.id for item in source.stored] == [stuck]
+        assert source.hidden() == []
+        assert stuck in caplog.text
+
+    run_virtual(main())
+
+
+def test_stop_gives_up_a_handler_that_ignores_its_cancellation():
+    """It is reported; consume() ends all the same, shortly after the drain."""
+
+    async def main():
+        source = FakeSource(lease=60)
+        source.put("x")
+        release = asyncio.Event()
+
+        async def handler(message):
+            while not release.is_set():
+                try:
+                    await release.wait()
+                except asyncio.CancelledError:
+                    continue
+
+        b = bench(source, handler, drain_timeout=1.0)
+        b.start()
+        await asyncio.sleep(0.5)
+        await b.stop()
+
+        assert source.now() < 10
+        assert any("given up at shutdown" in str(error) for error in b.errors)
+        release.set()
+        await asyncio.sleep(0.1)
+
+    run_virtual(main())
+
+
+def test_stop_flushes_deletes_that_must_be_tried_again():
+    """An earned delete that fails during the shutdown is tried again before consume() returns."""
+
+    async def main():
+        source = FakeSource(lease=60)
+        source.put("x")
+        source.script["settle"].extend([SettleError("503", code=ErrorCode.UNAVAILABLE, retryable=True)] * 3)
+        b = bench(source, nothing)
+        b.start()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        await b.stop()
+
+        assert source.stored == []
+
+    run_virtual(main())
+
+
+def test_cancelled_consume_hands_everything_back_and_leaves_no_task():
+    """Cancellation ends at once: handlers are cancelled, messages visible, earned deletes sent, no task left."""
+
+    async def main():
+        source = FakeSource(lease=60)
+        source.put(*["x"] * 5)
+
+        async def handler(message):
+            await asyncio.sleep(100)
+
+        b = bench(source, handler, concurrency=2, prefetch=3)
+        b.start()
+        await asyncio.sleep(1)
+        b.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await b.task
+
+        assert source.now() < 2
+        assert source.hidden() == []
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run_virtual(main())
+
+
+def test_close_returns_when_nothing_of_the_consumer_runs():
+    """After close() there is no task, no handler, no later call; both of two callers return at the end (SHUT-06)."""
+
+    async def main():
+        source = FakeSource(lease=60, cancellable=True)
+        source.put("x")
+        ended = []
+
+        async def handler(message):
+            await asyncio.sleep(2)
+            ended.append(source.now())
+
+        b = bench(source, handler)
+        b.start()
+        await asyncio.sleep(1)
+        await asyncio.gather(b.consumer.close(), b.consumer.close())
+
+        assert ended == [2]
+        assert source.settled_ids
+        calls = len(source.calls)
+        await asyncio.sleep(100)
+        assert len(source.calls) == calls
+        assert b.task.done()
+
+    run_virtual(main())
+
+
+def test_closing_several_consumers_takes_the_longest_not_the_sum():
+    """Six idle consumers with 20 s polls close within one poll; with a drain of 2 s within that (SHUT-02)."""
+
+    async def main(drain, most):
+        sources = {f"q{n}": FakeSource() for n in range(6)}
+        provider = Provider(**sources)
+        consumers = [await provider.new_consumer(topic, nothing, drain_timeout=drain) for topic in sources]
+        tasks = [asyncio.get_running_loop().create_task(c.consume()) for c in consumers]
+        await asyncio.sleep(1)
+        started = sources["q0"].now()
+        await provider.close()
+
+        assert sources["q0"].now() - started <= most
+        assert all(task.done() for task in tasks)
+        assert provider.released == 1
+        await asyncio.gather(*tasks)
+
+    run_virtual(main(25.0, 20.5))
+    run_virtual(main(2.0, 2.5))
+
+
+def test_provider_refuses_a_second_consumer_until_the_first_is_closed():
+    """The first keeps its handler; closing it frees the topic (CON-22)."""
+
+    async def main():
+        source = FakeSource(cancellable=True)
+        provider = Provider(t=source)
+        seen = []
+
+        async def handler(message):
+            seen.append(message.text)
+
+        first = await provider.new_consumer("t", handler)
+        with pytest.raises(ErrConsumerAlreadyRegistered) as caught:
+            await provider.new_consumer("t", nothing)
+        assert caught.value.topic == "t"
+        task = asyncio.get_running_loop().create_task(first.consume())
+        source.put("x")
+        await asyncio.sleep(1)
+        assert seen == ["x"]
+        await first.close()
+        await task
+        second = await provider.new_consumer("t", nothing)
+        assert second is not first
+        await provider.close()
+
+    run_virtual(main())
+
+
+def test_provider_registers_one_of_two_callers_at_once():
+    """Two new_consumer() calls that race: one is refused."""
+
+    class Slow(Provider):
+        async def _open_source(self, topic, options):
+            await asyncio.sleep(1)
+            return self.sources[topic]
+
+    async def main():
+        provider = Slow(t=FakeSource())
+        results = await asyncio.gather(
+            provider.new_consumer("t", nothing), provider.new_consumer("t", nothing), return_exceptions=True
+        )
+
+        assert [type(r).__name__ for r in results].count("ErrConsumerAlreadyRegistered") == 1
+        await provider.close()
+
+    run_virtual(main())
+
+
+def test_provider_checks_what_it_is_given():
+    """Empty topics, wrong options and handlers are refused before anything is opened."""
+
+    async def main():
+        provider = Provider(t=FakeSource())
+        for topic in ("", "   "):
+            with pytest.raises(ErrEmptyTopicName):
+                await provider.new_consumer(topic, nothing)
+        with pytest.raises(TypeError, match="did you mean 'concurrency'"):
+            await provider.new_consumer("t", nothing, concurency=3)
+        with pytest.raises(TypeError, match="async function"):
+            await provider.new_consumer("t", "handler")
+        with pytest.raises(ValueError, match="concurrency=0"):
+            await provider.new_consumer("t", nothing, concurrency=0)
+        await provider.close()
+        with pytest.raises(ClosedError):
+            await provider.new_consumer("t", nothing)
+
+    run_virtual(main())
