@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 from messagequeue._errors import ConfigurationError
 from messagequeue._options import ConsumeOptions, PublishOptions, check_options, option
 
+from ._limits import WAIT_MAX
+
 if TYPE_CHECKING:
     from botocore.config import Config
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 #: would let one dead connection outlast the default lease of 30 s, and its heartbeat with it.
 CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 20.0
+#: Seconds that a receive's answer may take beyond its long poll.
+_POLL_MARGIN = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +28,7 @@ class SQSConfig:
     How to reach SQS.  Credentials come from the ambient AWS chain and have no place here.
 
     The region of a call is, in this order: `region`; the one that the queue URL's host names; the ambient one
-    (AWS_REGION, AWS_DEFAULT_REGION, the profile); with an endpoint of your own, us-east-1, which SQS-compatible
+    (AWS_DEFAULT_REGION, the profile, AWS_REGION); with an endpoint of your own, us-east-1, which SQS-compatible
     servers need for the signature only.
 
     Attributes:
@@ -107,3 +111,44 @@ def _check_address(address: str) -> None:
 def _check_type(name: str, value: object, wanted: type) -> None:
     if not isinstance(value, wanted):
         raise ConfigurationError(f"{name} is a {type(value).__name__}: give {wanted.__name__}(...)")
+
+
+def connect_timeout(config: SQSConfig) -> float | None:
+    """Return the seconds to a connection; None where client_config says so: no limit."""
+    return config.connect_timeout or _given(config, "connect_timeout", CONNECT_TIMEOUT)
+
+
+def read_timeout(config: SQSConfig) -> float | None:
+    """Return the seconds to an answer of any call but a receive; None where client_config says so: no limit."""
+    return config.read_timeout or _given(config, "read_timeout", READ_TIMEOUT)
+
+
+def receive_timeout(config: SQSConfig) -> float:
+    """
+    Return the seconds to a receive's answer: client_config's where they outlast the longest poll, else 30.
+
+    Source: guide, "Configuring long polling": the HTTP read timeout must be longer than WaitTimeSeconds.
+    """
+    given = _given(config, "read_timeout", None)
+    enough = WAIT_MAX + _POLL_MARGIN
+    return max(given, enough) if given is not None else enough
+
+
+def timeout_conflict(config: SQSConfig) -> str:
+    """Return what to tell the user of a read timeout that cuts long polls off, or ""."""
+    given, wait = _given(config, "read_timeout", None), config.consume.wait_time
+    if given is None or given > wait:
+        return ""
+    return (
+        f"client_config has read_timeout={given:g}, and a receive waits {wait:g} s for a message: receives use "
+        f"{receive_timeout(config):g} s instead; all other calls keep it"
+    )
+
+
+def _given(config: SQSConfig, name: str, default: float | None) -> float | None:
+    """Return what client_config was given for *name*, and not what the SDK put there itself."""
+    client_config = config.client_config
+    if client_config is None:
+        return default
+    value: float | None = getattr(type(client_config)(**{name: default}).merge(client_config), name)
+    return value

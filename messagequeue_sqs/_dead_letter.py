@@ -16,10 +16,10 @@ from messagequeue._message import Message
 
 from . import _limits, _wire
 from ._api import BatchFailure, ReceivedMessage, SendEntry, SqsApi, WireAttribute
-from ._faults import CallError
+from ._faults import CallError, Fault, fault_of_entry
 from ._queue import Queue, parse_arn
 from ._sender import checksum_problem, reconcile
-from ._settling import Lease, Settler, entry_code, settle_error
+from ._settling import Lease, Settler, settle_error
 
 REASON_ATTRIBUTE = "messagequeue.dead_letter_reason"
 SOURCE_ATTRIBUTE = "messagequeue.dead_letter_source"
@@ -71,13 +71,17 @@ class DeadLetters:
         return self._not_moved(target, failure, message)
 
     def _not_moved(self, target: Queue, failure: BatchFailure | None, message: Message) -> SettleError:
-        name = "not confirmed" if failure is None else failure.get("Code", "?")
+        if failure is None:
+            name, fault = "not confirmed", Fault(ErrorCode.NOT_CONFIRMED, retryable=True)
+        else:
+            name = failure.get("Code", "?")
+            fault = fault_of_entry(name, sender_fault=failure.get("SenderFault", False))
         return SettleError(
             f"message {message.id} could not be put into {target.url} ({name}); it stays where it is",
             topic=self._queue.url,
             about=message,
-            code=ErrorCode.NOT_CONFIRMED if failure is None else entry_code(failure),
-            retryable=failure is None or not failure.get("SenderFault", False),
+            code=fault.code,
+            retryable=fault.retryable,
         )
 
 

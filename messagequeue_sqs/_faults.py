@@ -10,7 +10,7 @@ Sources: the service model's errors; API Reference, "Common error types"; botoco
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from messagequeue._errors import ErrorCode
 
@@ -233,20 +233,38 @@ def normal_code(code: str) -> str:
 
 
 def fault_of_code(code: str, status: int = 0) -> Fault:
-    """Return what an error code of the service means; for one that is not in the table the HTTP status decides."""
-    return _CODES.get(normal_code(code)) or _fault_of_status(status)
+    """
+    Return what an error code of the service means; for one that is not in the table the HTTP status decides.
+
+    Args:
+        code: As the SDK gives it.  For an answer without a code that is the status as text, or "".
+    """
+    named = bool(code) and not code.isdigit()
+    return _CODES.get(normal_code(code)) or _fault_of_status(status, named=named)
 
 
-def _fault_of_status(status: int) -> Fault:
+def fault_of_entry(code: str, *, sender_fault: bool) -> Fault:
+    """
+    Return what one failed entry of a batch means: retryable only where neither code nor flag blames the sender.
+
+    LocalStack flags every entry as its own fault, bad handles and bodies too; hence the code is looked at first.
+    """
+    known = _CODES.get(normal_code(code))
+    if known is None:
+        return Fault(ErrorCode.INVALID if sender_fault else ErrorCode.UNAVAILABLE, retryable=not sender_fault)
+    return replace(known, retryable=known.retryable and not sender_fault)
+
+
+def _fault_of_status(status: int, *, named: bool) -> Fault:
     if status == 429:
         return _BUSY
     if status >= 500:
-        return Fault(ErrorCode.UNAVAILABLE, retryable=True, quote=False)
+        return Fault(ErrorCode.UNAVAILABLE, retryable=True, quote=named)
     if status in (401, 403):
-        return Fault(ErrorCode.ACCESS_DENIED, fatal=True, advice=_DENIED.advice, quote=False)
-    if 200 <= status < 400 or status == 404:
-        return NOT_SQS
-    return UNKNOWN
+        return Fault(ErrorCode.ACCESS_DENIED, fatal=True, advice=_DENIED.advice, quote=named)
+    if named or not status:
+        return Fault(ErrorCode.OTHER, quote=named)
+    return NOT_SQS
 
 
 def fault_of_class(names: Iterable[str]) -> Fault:

@@ -56,7 +56,7 @@ class Queue:
     @property
     def on_aws(self) -> bool:
         """True where the URL's host is one of AWS' own."""
-        return _is_aws_host(self.host.partition(":")[0])
+        return is_aws_host(self.host.partition(":")[0])
 
     @property
     def identity(self) -> str:
@@ -184,7 +184,8 @@ _AWS_SUFFIXES = (
 )
 
 
-def _is_aws_host(host: str) -> bool:
+def is_aws_host(host: str) -> bool:
+    """Return whether *host*, in lower case and without a port, is one of AWS' own."""
     return host.endswith(_AWS_SUFFIXES)
 
 

@@ -11,7 +11,7 @@ from messagequeue.driver import Capabilities, EncodedMessage, Limits
 
 from . import _limits, _wire
 from ._api import BatchAnswer, BatchFailure, BatchSuccess, SendEntry, SqsApi
-from ._faults import CallError, fault_of_code
+from ._faults import CallError, fault_of_entry
 from ._md5 import attributes_md5, body_md5
 from ._queue import Queue
 
@@ -135,14 +135,15 @@ class SQSSender:
         return Receipt(message_id, stored.get("SequenceNumber"))
 
     def _entry_error(self, entry: SendEntry, failed: BatchFailure) -> PublishError:
-        name, ours = failed.get("Code", "?"), failed.get("SenderFault", False)
-        code = fault_of_code(name).code
-        if code is ErrorCode.OTHER:
-            code = ErrorCode.INVALID if ours else ErrorCode.UNAVAILABLE
-        lacking = ours and self._queue.is_fifo and code is ErrorCode.INVALID and "MessageDeduplicationId" not in entry
-        text = f"SQS refused this message of the batch: {name}: {failed.get('Message', '')[:_WORDS]}"
+        name = failed.get("Code", "?")
+        fault = fault_of_entry(name, sender_fault=failed.get("SenderFault", False))
+        lacking = self._queue.is_fifo and "MessageDeduplicationId" not in entry
+        hint = _DEDUPLICATION_HINT if lacking and fault.code is ErrorCode.INVALID else ""
         return PublishError(
-            text + (_DEDUPLICATION_HINT if lacking else ""), topic=self._queue.url, code=code, retryable=not ours
+            f"SQS refused this message of the batch: {name}: {failed.get('Message', '')[:_WORDS]}{hint}",
+            topic=self._queue.url,
+            code=fault.code,
+            retryable=fault.retryable,
         )
 
 

@@ -9,7 +9,7 @@ from messagequeue._errors import ConsumeError, ErrorCode, LeaseLostError, Settle
 
 from . import _limits
 from ._api import BatchAnswer, BatchFailure, BatchSuccess, HandleEntry, ReceivedMessage, SqsApi
-from ._faults import CallError, fault_of_code, normal_code
+from ._faults import CallError, fault_of_entry, normal_code
 from ._queue import Queue
 from ._sender import ENTRY_IDS, reconcile
 
@@ -86,16 +86,17 @@ class Settler:
         )
 
     def _entry_error(self, failure: BatchFailure) -> ConsumeError:
-        name, ours = failure.get("Code", "?"), failure.get("SenderFault", False)
-        if ours and _is_lost(name, failure.get("Message", "")):
+        name = failure.get("Code", "?")
+        if _is_lost(name, failure.get("Message", "")):
             return LeaseLostError(
                 f"the lease of this message is over ({name}): another consumer has it, or will", topic=self._queue.url
             )
+        fault = fault_of_entry(name, sender_fault=failure.get("SenderFault", False))
         return SettleError(
             f"SQS refused this message's entry of the batch: {name}",
             topic=self._queue.url,
-            code=entry_code(failure),
-            retryable=not ours,
+            code=fault.code,
+            retryable=fault.retryable,
         )
 
 
@@ -104,14 +105,6 @@ def settle_error(error: CallError, queue: Queue) -> SettleError:
     translated = SettleError(str(error), topic=queue.url, code=error.fault.code, retryable=error.fault.retryable)
     translated.__cause__ = error.origin
     return translated
-
-
-def entry_code(failure: BatchFailure) -> ErrorCode:
-    """Return the kind of fault of one failed entry; where its code is unknown, by whose fault it is."""
-    code = fault_of_code(failure.get("Code", "")).code
-    if code is not ErrorCode.OTHER:
-        return code
-    return ErrorCode.INVALID if failure.get("SenderFault") else ErrorCode.UNAVAILABLE
 
 
 def _entry(entry_id: str, lease: Lease, visibility: int | None) -> HandleEntry:

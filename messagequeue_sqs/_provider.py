@@ -1,0 +1,134 @@
+"""The two halves of the provider: they open queues on shared clients; the rest is the runtime's."""
+
+from __future__ import annotations
+
+import logging
+
+from messagequeue._errors import ErrorCode, MessageQueueError
+from messagequeue._options import ConsumeOptions
+from messagequeue.driver import LeaseSource, ProviderSpec, Sender
+from messagequeue.runtime.consumer_provider import RuntimeConsumerProvider
+from messagequeue.runtime.publisher_provider import RuntimePublisherProvider
+
+from ._client import Clients, require_sdk
+from ._config import SQSConfig, receive_timeout, timeout_conflict
+from ._faults import CallError
+from ._queue import Queue, parse_topic
+from ._sender import SQSSender
+from ._source import SQSSource
+
+_log = logging.getLogger("messagequeue.sqs")
+
+#: A queue that nobody has: account numbers have no such value.
+_NOBODYS_QUEUE = "000000000000/messagequeue-ping"
+
+
+async def _ping(clients: Clients, queue: Queue | None) -> None:
+    """
+    Ask SQS for an attribute of *queue*, or of a queue that nobody has.
+
+    "Denied" is an answer: the request arrived and its signature was read.  So is "no such queue" where none was opened
+    yet.  Hence it needs no permission, and no call that lists or looks up queues.  It cannot say whether publishing
+    or consuming is allowed.
+
+    Raises:
+        MessageQueueError: no answer, no or unknown credentials, or the opened queue is gone.
+    """
+    api = await clients.calls(queue)
+    answers = {ErrorCode.ACCESS_DENIED} if queue is not None else {ErrorCode.ACCESS_DENIED, ErrorCode.NOT_FOUND}
+    url = f"{api.endpoint.rstrip('/')}/{_NOBODYS_QUEUE}" if queue is None else queue.url
+    try:
+        await api.get_queue_attributes(url, ["QueueArn"])
+    except CallError as error:
+        if error.fault.code not in answers:
+            raise MessageQueueError(
+                str(error), code=error.fault.code, retryable=error.fault.retryable
+            ) from error.origin
+
+
+class SQSPublisherProvider(RuntimePublisherProvider):
+    """
+    Publishes to SQS queues.  The topic is the queue's URL; the queue must exist; nothing is created or looked up.
+
+    Needs `sqs:SendMessage` on the queue and nothing else.
+
+    Args:
+        config: None: everything ambient.
+
+    Raises:
+        ProviderNotInstalledError: the AWS SDK is not installed.
+    """
+
+    def __init__(self, config: SQSConfig | None = None) -> None:
+        require_sdk()
+        self._config = config or SQSConfig()
+        super().__init__("sqs", self._config.publish)
+        self._clients = Clients(self._config)
+        self._queue: Queue | None = None
+
+    def _topic_key(self, topic: str) -> str:
+        return parse_topic(topic).identity
+
+    async def _open_sender(self, topic: str) -> Sender:
+        queue = parse_topic(topic)
+        sender = SQSSender(await self._clients.calls(queue), queue, verify_checksums=self._config.verify_checksums)
+        self._queue = queue
+        return sender
+
+    async def _ping(self) -> None:
+        await _ping(self._clients, self._queue)
+
+    async def _release(self) -> None:
+        await self._clients.close()
+
+
+class SQSConsumerProvider(RuntimeConsumerProvider):
+    """
+    Consumes SQS queues.  The topic is the queue's URL; the queue must exist; nothing is created or looked up.
+
+    Needs `sqs:ReceiveMessage`, `sqs:DeleteMessage` and `sqs:ChangeMessageVisibility` on the queue.  Where
+    `sqs:GetQueueAttributes` is granted too, the queue's own visibility timeout is used; `DeadLetter` needs it, and
+    `sqs:SendMessage` on the dead-letter queue.
+
+    Args:
+        config: None: everything ambient.
+
+    Raises:
+        ProviderNotInstalledError: the AWS SDK is not installed.
+    """
+
+    def __init__(self, config: SQSConfig | None = None) -> None:
+        require_sdk()
+        self._config = config or SQSConfig()
+        super().__init__("sqs", self._config.consume)
+        self._clients = Clients(self._config)
+        self._queue: Queue | None = None
+        conflict = timeout_conflict(self._config)
+        if conflict:
+            _log.warning("%s", conflict)
+
+    def _topic_key(self, topic: str) -> str:
+        return parse_topic(topic).identity
+
+    async def _open_source(self, topic: str, options: ConsumeOptions) -> LeaseSource:
+        queue = parse_topic(topic)
+        source = SQSSource(
+            await self._clients.receives(queue),
+            await self._clients.calls(queue),
+            queue,
+            options,
+            read_timeout=receive_timeout(self._config),
+            verify_checksums=self._config.verify_checksums,
+        )
+        self._queue = queue
+        return source
+
+    async def _ping(self) -> None:
+        await _ping(self._clients, self._queue)
+
+    async def _release(self) -> None:
+        await self._clients.close()
+
+
+#: What the entry point `sqs` of the group `messagequeue.providers` names.
+PROVIDER = ProviderSpec(name="sqs", config=SQSConfig, publisher=SQSPublisherProvider, consumer=SQSConsumerProvider)
