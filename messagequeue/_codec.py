@@ -84,6 +84,8 @@ def _json(data: object) -> str:
         return str(_of_their_own(data, dump))
     try:
         text = _ENCODER.encode(data)
+        _check_keys(data)
+        return text
     except EncodeError:
         raise
     except TypeError:
@@ -95,8 +97,6 @@ def _json(data: object) -> str:
         ) from None
     except RecursionError:
         raise EncodeError(f"cannot encode {_name(data)}: it is nested too deeply; flatten it, or pass bytes") from None
-    _check_keys(data)
-    return text
 
 
 #: What the XML 1.0 alphabet of SQS, or UTF-8 itself, leaves out and JSON may hold unescaped.  (Control characters are
@@ -153,7 +153,7 @@ def _plain(value: object) -> object:
     if isinstance(value, Decimal | UUID):
         return str(value)
     if isinstance(value, Mapping):
-        return dict(value)
+        return _of_their_own(value, lambda: dict(value))
     if isinstance(value, type):
         raise _no_form(value)
     dump = getattr(value, "model_dump", None)

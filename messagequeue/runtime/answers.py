@@ -8,11 +8,14 @@ here, so that every caller gets exactly one result and an exception of its own.
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Hashable, Sequence
 from typing import Protocol, TypeVar
 
 from .._errors import ErrorCode, MessageQueueError, PublishError
 from .._message import Receipt
+
+logger = logging.getLogger("messagequeue.publisher")
 
 Outcome = Receipt | PublishError
 

@@ -1,6 +1,4 @@
-"""
-The two ends of one `publish_many()`: what it reads, and what it waits for; not how messages are sent.
-"""
+"""The two ends of one `publish_many()`: what it reads, and what it waits for; not how messages are sent."""
 
 from __future__ import annotations
 
@@ -16,7 +14,12 @@ from .waiting import Entry
 
 
 class Source:
-    """Prepares the items of one `publish_many()`."""
+    """
+    Prepares the items of one `publish_many()`.
+
+    Attributes:
+        begun: Set once items may have left: from then on, an item that the topic cannot honour fails alone.
+    """
 
     __slots__ = ("_fault", "_options", "_prepare", "_terms", "begun")
 
@@ -38,6 +41,7 @@ class Source:
                 self._prepare.refuse_unsupported(item, self._options)
 
     def prepare(self, item: object) -> tuple[EncodedMessage, int] | PublishError:
+        """Return the message and its size, or why this item fails."""
         try:
             if isinstance(item, Outgoing):
                 return self._prepare.message(item.data, self._prepare.terms_of(item, self._options))
@@ -45,7 +49,7 @@ class Source:
                 return own_copy(self._fault)
             return self._prepare.message(item, self._terms)
         except PublishError as error:
-            return error
+            return error.with_traceback(None)  # its frames would keep the data
         except UnsupportedOptionError as error:
             if not self.begun:
                 raise

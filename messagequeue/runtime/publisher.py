@@ -20,13 +20,13 @@ from .._errors import ClosedError, ErrorCode, PublishError
 from .._message import Outgoing, Receipt
 from .._options import PublishKwargs, PublishOptions
 from ..driver import Sender
-from .answers import Outcome, failed_as_a_whole, reconcile, to_resend
+from .answers import Outcome, failed_as_a_whole, logger, reconcile, to_resend
 from .backoff import equal_jitter, pause
 from .batching import Batch, Batcher
 from .many import ManyReceipts, Source, refuse_single
 from .prepare import Preparer
 from .tasks import OwnedTasks, outcome
-from .waiting import Entry, PendingReceipt, logger
+from .waiting import Entry, PendingReceipt
 
 #: Seconds before an entry is sent once more: 0.1 doubling to 5, half of it random.
 _RESEND_PAUSE = equal_jitter(0.1, 5.0)
@@ -264,11 +264,10 @@ class RuntimePublisher:
         try:
             results = await self._sender.send([entry.message for entry in entries])
             outcomes = reconcile(results, len(entries), self._topic)
-        except Exception as error:
+        except BaseException as error:
             self._finish(batch, failed_as_a_whole(error, len(entries), self._topic), retries=0)
-        except BaseException:  # cancelled from outside, with the whole loop: nobody shall wait for ever
-            self._finish(batch, reconcile((), len(entries), self._topic), retries=0)
-            raise
+            if not isinstance(error, Exception):
+                raise
         else:
             self._finish(batch, outcomes, retries=self._options.entry_retries)
 

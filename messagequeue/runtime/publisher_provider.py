@@ -11,10 +11,10 @@ from .._codec import Codec
 from .._errors import ClosedError
 from .._options import PublishOptions
 from ..driver import Sender
+from .answers import logger
 from .publisher import RuntimePublisher
 from .tasks import OwnedTasks, outcome
 from .topics import check_topic
-from .waiting import logger
 
 
 class RuntimePublisherProvider(ABC):

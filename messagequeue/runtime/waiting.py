@@ -5,17 +5,14 @@ Who waits for the results of entries: a future per message, or `many`; not how r
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 from .._errors import PublishError
 from .._message import Receipt
 from ..driver import EncodedMessage
-from .answers import Outcome
+from .answers import Outcome, logger
 from .batching import Item
-
-logger = logging.getLogger("messagequeue.publisher")
 
 
 class Entry(Item):
