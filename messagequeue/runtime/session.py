@@ -34,8 +34,8 @@ from .tasks import OwnedTasks
 #: Seconds that a cancelled handler has to unwind at shutdown before it is given up.
 UNWIND_GRACE = 5.0
 
-#: Seconds that deletes and releases have at shutdown once nothing is handled any more.
-SETTLE_GRACE = 15.0
+#: Seconds that deletes and releases have at shutdown once nothing is handled any more, and after a cancellation.
+SETTLE_GRACE, ABORT_GRACE = 15.0, 5.0
 
 #: Seconds after which a handler that ignores its cancellation is reported.
 STUBBORN_AFTER = 5.0
@@ -371,7 +371,7 @@ class Session:
         await self._polling.close()
         await self._cancel_handlers()
         try:
-            async with asyncio.timeout(SETTLE_GRACE):
+            async with asyncio.timeout(SETTLE_GRACE if timeout else ABORT_GRACE):
                 await self._settling.idle()
         except TimeoutError:
             logger.error("topic %s: %d messages could not be settled in time", self._topic, self._settling.pending)

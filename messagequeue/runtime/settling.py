@@ -67,6 +67,7 @@ class Settling:
         self._idle: asyncio.Future[None] | None = None
         self.pending = 0
         """Messages whose settlement or release is not over."""
+        self._closed = False
 
     # -- settle
 
@@ -87,6 +88,8 @@ class Settling:
         self._enqueue(held)
 
     def _enqueue(self, held: Held) -> None:
+        if self._closed:
+            return
         self._queue.append(held)
         if self._flush_handle is None:  # once per turn of the loop: what ends together leaves together
             self._flush_handle = self._loop.call_soon(self._flush)
@@ -219,12 +222,13 @@ class Settling:
 
     async def idle(self) -> None:
         """Return once nothing is pending."""
-        while self.pending:
+        while self.pending and not self._closed:
             self._idle = self._loop.create_future()
             await self._idle
 
     async def close(self) -> None:
-        """End what is left (after `idle()`, or instead of it)."""
+        """End what is left (after `idle()`, or instead of it); settlements that wait for another try are given up."""
+        self._closed = True
         for handle in (self._flush_handle, self._linger_handle):
             if handle is not None:
                 handle.cancel()

@@ -481,7 +481,7 @@ def test_consumer_reports_a_handler_that_is_not_async():
 
 
 def test_consumer_runs_a_message_once_that_came_twice_in_one_answer():
-    """A duplicate within one answer renews the lease of the one that is held; it is handled and deleted once (BAT-05)."""
+    """A duplicate within one answer renews the lease of the one that is held; it is handled once (BAT-05)."""
 
     async def main():
         source = FakeSource()

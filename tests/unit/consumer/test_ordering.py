@@ -39,7 +39,7 @@ def test_ordering_hands_back_the_later_messages_of_a_failed_one():
 
 
 def test_ordering_releases_skipped_messages_at_once():
-    """4 to 10 are not held until the lease ends: seconds, not a minute; their attempts rise by one at most (FIFO-03)."""
+    """4 to 10 are not held until the lease ends: seconds, not a minute; attempts rise by one at most (FIFO-03)."""
 
     async def main():
         source = FakeSource(lease=60, ordered=True)

@@ -342,3 +342,28 @@ def test_provider_checks_what_it_is_given():
             await provider.new_consumer("t", nothing)
 
     run_virtual(main())
+
+
+def test_cancelling_during_the_drain_ends_it_within_seconds():
+    """A second signal while deletes fail: consume() gives up soon, and the messages come back by themselves."""
+
+    async def main():
+        source = FakeSource(lease=600, cancellable=True)
+        source.put("x")
+        down = SettleError("503", code=ErrorCode.UNAVAILABLE, retryable=True)
+        source.script["settle"].extend([down] * 100)
+        b = bench(source, nothing)
+        b.start()
+        await asyncio.sleep(1)
+        b.consumer.stop()
+        await asyncio.sleep(1)
+        b.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await b.task
+
+        assert source.now() < 10
+        calls = len(source.calls)
+        await asyncio.sleep(100)
+        assert len(source.calls) == calls
+
+    run_virtual(main())
