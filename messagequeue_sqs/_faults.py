@@ -139,6 +139,7 @@ _CODES: dict[str, Fault] = {
     "PriorRequestNotComplete": _BUSY,
     "SlowDown": _BUSY,
     "KmsThrottled": _BUSY,
+    "KmsThrottling": _BUSY,
     # Too many messages in flight: it ends when some are settled.
     "OverLimit": _BUSY,
     "KmsAccessDenied": _KEY_DENIED,
@@ -229,6 +230,8 @@ def normal_code(code: str) -> str:
     code = code.rpartition("#")[2].partition(";")[0].partition(":")[0]
     for prefix in _NAMESPACES:
         code = code.removeprefix(prefix)
+    if code.startswith("KMS."):  # as the query protocol writes KmsDisabled and its like
+        code = "Kms" + code.removeprefix("KMS.")
     return code.removesuffix("Exception")
 
 
