@@ -223,12 +223,13 @@ class Queue(QueueCore):
         if len(parts) != 3 or not all(map(str.isdigit, parts)):
             return Outcome.UNKNOWN
         serial, sequence, receive = map(int, parts)
-        if serial != self.serial or not 0 < sequence <= self._store.last or receive < 1:
+        known = serial == self.serial and 0 < sequence <= self._store.last and receive > 0
+        if not known or handle != f"{serial}.{sequence}.{receive}":
             return Outcome.UNKNOWN
         record = self._store.records.get(sequence)
         if record is None:
             return Outcome.GONE
-        if not record.carried < receive <= record.receives or handle != f"{serial}.{sequence}.{receive}":
+        if not record.carried < receive <= record.receives:
             return Outcome.UNKNOWN
         if receive < record.receives:
             return Outcome.STALE
