@@ -1,0 +1,178 @@
+"""What is public: what `__all__` says, documented, and free of third-party modules."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import messagequeue
+import messagequeue.driver
+import messagequeue.middleware
+import messagequeue.runtime
+import messagequeue.testing
+import messagequeue_sqs
+
+PUBLIC = [
+    messagequeue,
+    messagequeue.driver,
+    messagequeue.middleware,
+    messagequeue.runtime,
+    messagequeue.testing,
+    messagequeue_sqs,
+]
+
+#: The contract of `import messagequeue`: removing one of these breaks other people's programs.
+NAMES = {
+    "ClosedError",
+    "Codec",
+    "Config",
+    "ConfigurationError",
+    "ConsumeError",
+    "ConsumeKwargs",
+    "ConsumeOptions",
+    "Consumer",
+    "ConsumerProvider",
+    "DeadLetter",
+    "Discard",
+    "EncodeError",
+    "ErrConsumerAlreadyRegistered",
+    "ErrEmptyTopicName",
+    "ErrorCode",
+    "ErrorSink",
+    "Handler",
+    "HandlerError",
+    "InvalidMessageError",
+    "JSONCodec",
+    "LeaseLostError",
+    "Message",
+    "MessageQueueError",
+    "MessageTooLargeError",
+    "Middleware",
+    "Outgoing",
+    "ProviderConfig",
+    "ProviderNotInstalledError",
+    "PublishError",
+    "PublishKwargs",
+    "PublishOptions",
+    "Publisher",
+    "PublisherProvider",
+    "Receipt",
+    "ReceiveError",
+    "RetryLater",
+    "SettleError",
+    "UnknownProviderError",
+    "UnsupportedOptionError",
+    "__version__",
+    "compose",
+    "find_provider",
+    "open_consumers",
+    "open_publishers",
+    "provider_names",
+    "register_provider",
+    "run",
+}
+
+#: Public names that are plain aliases of types, documented where they are defined.
+ALIASES = {"AttributeValue", "ErrorSink", "Handler", "Middleware"}
+
+
+#: What their methods mean is said here once, for all that implement them.
+PROTOCOLS = (
+    messagequeue.Consumer,
+    messagequeue.ConsumerProvider,
+    messagequeue.Publisher,
+    messagequeue.PublisherProvider,
+    messagequeue.driver.LeaseSource,
+    messagequeue.driver.Sender,
+)
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Return the top-level modules outside of the standard library that a fresh interpreter has after *statement*."""
+    code = f"import sys; before = set(sys.modules); {statement}; print(*(set(sys.modules) - before))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    return {name.partition(".")[0] for name in out.split()} - sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("module", PUBLIC, ids=lambda module: module.__name__)
+def test_all_names_what_there_is(module: ModuleType) -> None:
+    """Every name in `__all__` exists, once, in sorted order."""
+    names = module.__all__
+
+    assert [name for name in names if not hasattr(module, name)] == []
+    assert sorted(set(names)) == sorted(names)
+
+
+@pytest.mark.parametrize("module", [messagequeue, messagequeue_sqs], ids=lambda module: module.__name__)
+def test_all_names_everything_that_is_public(module: ModuleType) -> None:
+    """What the package imports from its private modules without an underscore is meant to be used, so it is listed."""
+    submodules = {found.name for found in pkgutil.iter_modules(module.__path__)}
+    visible = {name for name in vars(module) if not name.startswith("_")} - submodules - {"annotations"}
+
+    assert visible - set(module.__all__) == set()
+
+
+def test_the_contract_is_kept() -> None:
+    """No name of the contract is missing from the public namespace."""
+    assert NAMES - set(messagequeue.__all__) == set()
+
+
+@pytest.mark.parametrize("module", PUBLIC, ids=lambda module: module.__name__)
+def test_every_public_name_has_a_docstring(module: ModuleType) -> None:
+    """Classes and functions say what they are; so do the public methods that a class defines itself."""
+    lacking = []
+    for name in set(module.__all__) - ALIASES - {"__version__"}:
+        thing = getattr(module, name)
+        if not (inspect.isclass(thing) or inspect.isroutine(thing)):
+            continue
+        if not inspect.getdoc(thing):
+            lacking.append(name)
+        if inspect.isclass(thing):
+            methods = {key: value for key, value in vars(thing).items() if not key.startswith("_")}
+            lacking += [f"{name}.{key}" for key, value in methods.items() if _undocumented(thing, key, value)]
+
+    assert sorted(lacking) == []
+
+
+def _undocumented(owner: type, key: str, value: object) -> bool:
+    """Whether *value* is a method without a docstring whose meaning no base class or protocol of ours has said."""
+    if not (inspect.isfunction(value) or isinstance(value, classmethod | staticmethod)):
+        return False
+    said = any(hasattr(other, key) for other in (*owner.__mro__[1:], *PROTOCOLS))
+    return not said and not inspect.getdoc(getattr(owner, key))
+
+
+def test_importing_the_library_loads_no_third_party_module() -> None:
+    """Not even through the provider's seam: an application that only defines handlers starts at once."""
+    assert loaded_by("import messagequeue, messagequeue.driver, messagequeue.middleware") == {"messagequeue"}
+
+
+def test_importing_the_library_does_not_import_the_runtime() -> None:
+    """The runtime, and tenacity with it, is a provider's business."""
+    code = "import sys, messagequeue; sys.exit('messagequeue.runtime' in sys.modules or 'tenacity' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+
+
+def test_importing_the_sqs_provider_does_not_import_the_sdk() -> None:
+    """aioboto3 takes most of a second to import: it waits until a queue is really used."""
+    assert "aioboto3" not in loaded_by("import messagequeue_sqs")
+
+
+def test_every_module_can_be_imported() -> None:
+    """None is left behind by a change elsewhere."""
+    for package in (messagequeue, messagequeue_sqs):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not found.name.endswith("__main__"):
+                importlib.import_module(found.name)
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    """A plain release number."""
+    assert messagequeue.__version__[0].isdigit()
