@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import math
 import selectors
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import IO, Any, TypeVar, TypeVarTuple
@@ -33,7 +33,7 @@ MAX_IDLE_TURNS = 2_000_000
 
 
 class VirtualRunError(AssertionError):
-    """A run in virtual time was at fault itself: it left tasks, or an error that nobody looked at."""
+    """A run of an event loop was at fault itself: it left tasks, or an error that nobody looked at."""
 
 
 class DeadlockError(VirtualRunError):
@@ -177,30 +177,32 @@ def run_virtual(main: Coroutine[Any, Any, T], *, start: float = 0.0, timeout: fl
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         try:
             result = runner.run(main)
-            _refuse_leftovers(loop)
+            leftover_tasks(loop)
         except BaseException as error:
             _note_tasks(error, loop)
             raise
         finally:
             loop.limit(math.inf)
-    _refuse_unseen(faults, loop.unseen_errors())
+    unseen_faults(faults, loop.unseen_errors())
     return result
 
 
-def _refuse_leftovers(loop: AutojumpLoop) -> None:
+def leftover_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Raise `VirtualRunError` where tasks of *loop* run."""
     left = sorted(task.get_name() for task in asyncio.all_tasks(loop))
     if left:
         raise VirtualRunError(f"{len(left)} tasks left running, now cancelled: {', '.join(left)}")
 
 
-def _refuse_unseen(faults: list[Mapping[str, Any]], errors: list[BaseException]) -> None:
+def unseen_faults(faults: Sequence[Mapping[str, Any]], errors: Sequence[BaseException]) -> None:
+    """Raise `VirtualRunError` where the loop reported *faults*, or *errors* were left."""
     told = [error for error in (fault.get("exception") for fault in faults) if error is not None]
-    errors = told + [error for error in errors if error not in told]
-    if not faults and not errors:
+    left = [error for error in errors if error not in told]
+    if not faults and not left:
         return
     lines = [f"{fault['message']}: {fault.get('exception')!r}" for fault in faults]
-    lines += [f"exception was never looked at: {error!r}" for error in errors if error not in told]
-    raise VirtualRunError("; ".join(lines)) from (errors[0] if errors else None)
+    lines += [f"exception was never looked at: {error!r}" for error in left]
+    raise VirtualRunError("; ".join(lines)) from next(iter(told + left), None)
 
 
 def _note_tasks(error: BaseException, loop: AutojumpLoop) -> None:
