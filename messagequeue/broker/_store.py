@@ -132,7 +132,7 @@ class Store:
         """
         Yield what may be taken, in turn: all that the oldest key can give before the next key.
 
-        What it yields has left its place in line: the caller hides it, removes it, or gives it to `requeue()`.
+        What it yields has left its place in line: the caller gives it to `requeue()`, or removes it, afterwards.
         """
         while True:
             group, single = self._line.first(), self._first_single()
@@ -148,10 +148,7 @@ class Store:
 
     def requeue(self, record: Record) -> None:
         """Give a message that `takeable()` yielded its place in line again, where it is still visible."""
-        if record.group is not None:
-            if self._line.offer(record.group, self.last):
-                self.woken = True
-        elif record.state is VISIBLE:
+        if record.group is not None or record.state is VISIBLE:
             self._offer(record)
 
     def has_takeable(self) -> bool:
@@ -270,6 +267,5 @@ class Ages:
 def _visible_run(group: Group) -> Iterator[Record]:
     record = group.head
     while record is not None and record.state is VISIBLE:
-        following = record.after  # before the caller may remove it
         yield record
-        record = following
+        record = record.after

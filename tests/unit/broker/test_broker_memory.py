@@ -29,7 +29,7 @@ def churn_heartbeats(queue: Queue, step: int) -> None:
     if step == 0:
         queue.put(0, b"x", key="k")
         queue.take(0)
-    queue.extend(step, f"{queue.serial}.1.1", 30)
+    queue.extend(0, f"{queue.serial}.1.1", 30 + step % 100)
 
 
 def churn_hidden_again(queue: Queue, step: int) -> None:

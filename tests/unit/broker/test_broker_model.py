@@ -348,7 +348,7 @@ def test_broker_behaves_like_a_naive_model(machine: type[BrokerMachine]) -> None
     """Puts, takes, settling, extending, dead letters, purges and time do to the engine what they do to plain lists."""
     case = machine.TestCase
     case.settings = settings(
-        max_examples=80,
+        max_examples=150,
         stateful_step_count=40,
         deadline=None,
         suppress_health_check=list(HealthCheck),

@@ -165,3 +165,26 @@ def test_zero_visibility_gives_each_message_once_and_puts_its_key_last() -> None
     assert list(take(queue, 0, 10, visibility=0)) == ["a1", "a2", "-1", "b1"]
     assert queue.counts(0) == Counts(visible=4)
     assert [peek.receives for peek in queue.peek(0)] == [1, 1, 1, 1]
+
+
+def test_message_shown_twice_is_given_once() -> None:
+    """Released, hidden again and released again, a message has one place in the queue."""
+    queue = queue_of(Ordering.STANDARD)
+    fill(queue, "-1", "-2")
+    handle = take(queue, 0, 1)["-1"]
+    for by in (0, 5, 0, 0):
+        queue.extend(0, handle, by)
+
+    assert [lease.message.body for lease in queue.take(0, 10, visibility=0)] == ["-1", "-2"]
+
+
+def test_message_put_after_the_last_was_settled_stays_behind_the_first() -> None:
+    """The chain of a key is whole after its end was taken off."""
+    queue = queue_of(Ordering.FIFO)
+    fill(queue, "g1", "g2")
+    held = take(queue, 0)
+    queue.settle(0, held["g2"])
+    fill(queue, "g3")
+
+    assert bodies(queue, 0) == []
+    assert bodies(queue, 10) == ["g1", "g3"]
