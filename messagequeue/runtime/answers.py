@@ -102,7 +102,8 @@ def own_copy(error: PublishError) -> PublishError:
     try:
         made = copy.copy(error)
     except Exception:  # a subclass whose constructor does not take its own `args`
-        made = PublishError(str(error), topic=error.topic, code=error.code, retryable=error.retryable)
+        made = PublishError(str(error))
+    vars(made).update(vars(error))
     made.__cause__ = error.__cause__
     made.__traceback__ = None
     return made

@@ -205,7 +205,7 @@ class Batcher(Generic[T]):
             if item.place is _HELD:
                 line.items.appendleft(item)
                 self._count_in(item, line)
-        for line in lines.values():
+        for line in reversed(lines.values()):
             if line.locked:
                 self._unlock(line)
             elif (head := line.head()) is not None:

@@ -76,7 +76,7 @@ def test_delay_resolution_forgives_rounding() -> None:
     able = Capabilities(max_delay=10.0, delay_resolution=0.1)
 
     assert prepared(b"x", able, delay=0.1 + 0.2).delay == pytest.approx(0.3)
-    with pytest.raises(InvalidMessageError, match="multiples of 0.1"):
+    with pytest.raises(InvalidMessageError, match=r"multiples of 0\.1"):
         prepared(b"x", able, delay=0.25)
 
 
