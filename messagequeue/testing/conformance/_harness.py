@@ -31,6 +31,8 @@ class Features:
         deduplication: Ordered topics honour `deduplication_key`.
         dead_letters: `new_topic(max_receives=...)` and the signal `DeadLetter` work, and `dead_letters()` can tell.
         counts_deliveries: `Message.delivery_attempt` is a number.
+        held_keys_wait: While a message of a key is held by a consumer, or waits to come back, the broker gives out no
+            later one of that key.  The runtime keeps the order also where False, at the price of more receives.
     """
 
     unit: float
@@ -43,6 +45,7 @@ class Features:
     deduplication: bool = False
     dead_letters: bool = False
     counts_deliveries: bool = True
+    held_keys_wait: bool = True
 
 
 class Harness(Protocol):
