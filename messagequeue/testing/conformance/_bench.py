@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar, Unpack
@@ -254,12 +255,13 @@ class Bench:
 
     async def until_counts(self, topic: str, wanted: tuple[int, int, int]) -> None:
         """Wait until the counts are *wanted*, where the broker can tell."""
+        pause = self.unit / 40
         found: tuple[int, int, int] | None = None
-        for _ in range(200):
+        for _ in range(math.ceil(self.patience / pause)):
             found = await self.harness.counts(topic)
             if found is None or found == wanted:
                 return
-            await asyncio.sleep(self.patience / 200)
+            await asyncio.sleep(pause)
         pytest.fail(f"not within {self.patience:g} s: counts are {wanted} (visible, in flight, delayed), not {found}")
 
     # -- the end
