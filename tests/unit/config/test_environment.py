@@ -82,6 +82,7 @@ def test_an_empty_variable_is_not_set() -> None:
     [
         ("PROVIDR", "^MESSAGEQUEUE_PROVIDR is not understood; .* — did you mean 'MESSAGEQUEUE_PROVIDER'"),
         ("CONSUMER_PROVIDR", "did you mean 'MESSAGEQUEUE_CONSUMER_PROVIDER'"),
+        ("PUBLISHER_CONSUMER_PROVIDER", "^MESSAGEQUEUE_PUBLISHER_CONSUMER_PROVIDER is not understood"),
         ("FAKEE_ADDRESS", "did you mean 'MESSAGEQUEUE_FAKE_ADDRESS'"),
         ("FAKE", "^MESSAGEQUEUE_FAKE is not understood"),
         ("FAKE_", "^MESSAGEQUEUE_FAKE_ is not understood"),
