@@ -28,7 +28,6 @@ class Features:
         standard_topics: There are topics without order.
         ordered_topics: There are topics with order per key.
         keys_always_order: There is one kind of topic: a key keeps its order on those made without order, too.
-        keyed_topics: Every topic is both: messages with an ordering key are ordered, those without are not.
         delays: Standard topics honour `delay`.
         deduplication: Ordered topics honour `deduplication_key`.
         dead_letters: `new_topic(max_receives=...)` and the signal `DeadLetter` work, and `dead_letters()` can tell.
@@ -43,7 +42,6 @@ class Features:
     wait: float = 1.0
     standard_topics: bool = True
     ordered_topics: bool = False
-    keyed_topics: bool = False
     keys_always_order: bool = False
     delays: bool = False
     deduplication: bool = False
