@@ -81,7 +81,7 @@ class Polling:
 
     def stop(self) -> None:
         """Begin no more receives.  A `start()` under way, which captures nothing, ends at once."""
-        if not self._stopping and self._starting is not None and self._starting.when() is None:
+        if not self._stopping and self._starting is not None:
             self._starting.reschedule(self._loop.time())
         self._stopping = True
         self._wake.set()
@@ -98,10 +98,7 @@ class Polling:
         """
         while not self._stopping:
             try:
-                async with asyncio.timeout(None) as self._starting:
-                    lease = await self._source.start()
-                self._starting = None
-                return lease
+                return await self._start_source()
             except ConfigurationError:
                 raise
             except Exception as error:
@@ -113,6 +110,13 @@ class Polling:
             while not self._stopping and self._loop.time() < self._resume_at:
                 await self._pause()
         return None
+
+    async def _start_source(self) -> float:
+        try:
+            async with asyncio.timeout(None) as self._starting:
+                return await self._source.start()
+        finally:
+            self._starting = None
 
     async def run(self) -> ReceiveError | None:
         """Receive until `stop()` (None) or until a fatal fault outlasted its grace (that fault)."""
