@@ -63,7 +63,7 @@ class Hub:
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def now(self) -> float:
-        """Seconds of the broker's clock: the running loop's, moved so that no change of loops makes it run backwards."""
+        """Seconds of the broker's clock: the running loop's, moved so that a change of loops never sets it back."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._bind(loop)
