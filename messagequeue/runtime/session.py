@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Sequence
+from functools import partial
 
 from .._errors import (
     ConfigurationError,
@@ -189,20 +190,39 @@ class Session:
                 break
             self._running += 1
             held.state = State.RUNNING
-            held.task = self._handlers.spawn(self._handle(held), name=f"messagequeue handler {self._topic} {held.id}")
+            held.task = self._handlers.share(self._work(held), name=f"messagequeue handler {self._topic} {held.id}")
+            held.task.add_done_callback(partial(self._ended, held))
         self._stats.running = self._running
         self._polling.wake()
 
-    async def _handle(self, held: Held) -> None:
+    async def _work(self, held: Held) -> None:
+        """Run the handler."""
+        if held.delivery.fault is not None:
+            raise held.delivery.fault
         timeout = self._options.handler_timeout
         timer = None if timeout is None else self._loop.call_later(timeout, self._time_out, held)
         try:
-            raised = await self._call(held)
+            work = self._handler(held.delivery.message)
+            if not inspect.isawaitable(work):
+                raise NotAsyncError
+            await work
         finally:
-            self._running -= 1
-            self._handled(held)
             if timer is not None:
                 timer.cancel()
+
+    def _ended(self, held: Held, task: asyncio.Task[None]) -> None:
+        """
+        The handler is over, in whatever way.
+
+        Called by its task and not part of it: a task that is cancelled before its first step runs nothing of its own,
+        not even a `finally`.
+        """
+        raised = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if held.cancelled is Cancelled.TIMEOUT and isinstance(raised, asyncio.CancelledError):
+            raised = TimeoutError()
+        held.task = None  # else message, task, exception and its frames were a cycle
+        self._running -= 1
+        self._handled(held)
         self._follow(held, raised)
         self._pump()
 
@@ -211,24 +231,6 @@ class Session:
         self._book.remove(held)
         if self._held.get(held.id) is held:
             del self._held[held.id]
-
-    async def _call(self, held: Held) -> BaseException | None:
-        """Run the handler and return what it raised.  Only a cancellation that is not this session's passes through."""
-        if held.delivery.fault is not None:
-            return held.delivery.fault
-        try:
-            work = self._handler(held.delivery.message)
-            if not inspect.isawaitable(work):
-                return NotAsyncError()
-            await work
-        except asyncio.CancelledError as error:
-            task = held.task
-            if task is not None and task.cancelling() > (held.cancelled is not None):
-                raise
-            return TimeoutError() if held.cancelled is Cancelled.TIMEOUT else error
-        except Exception as error:
-            return error
-        return None
 
     def _time_out(self, held: Held) -> None:
         if held.cancelled is None and held.task is not None and held.state is State.RUNNING:

@@ -36,6 +36,9 @@ class Settling:
     """
     The outgoing half of a consumer.
 
+    After `close()` nothing is sent any more, for the source may be closed: a message whose handler outlives its
+    consumer comes back when its lease ends.
+
     Args:
         on_settled: The message is off the queue.
         on_kept: It was to be settled and is still on the queue; the second argument says when it comes back (None:
@@ -73,6 +76,8 @@ class Settling:
 
     def settle(self, held: Held) -> None:
         """Take the message off the queue, soon, in a batch."""
+        if self._closed:
+            return
         self.pending += 1
         self._spawn_or_enqueue(held)
 
@@ -155,6 +160,8 @@ class Settling:
 
     def give_back(self, batch: Sequence[Held], after: float) -> None:
         """Let the messages be delivered again in *after* seconds."""
+        if self._closed:
+            return
         size = self._source.limits.batch_entries
         self.pending += len(batch)
         for start in range(0, len(batch), size):
@@ -191,6 +198,8 @@ class Settling:
 
     def bury(self, held: Held, reason: str) -> None:
         """Put the message into the dead-letter queue and take it off this one."""
+        if self._closed:
+            return
         self.pending += 1
         self._spawn(self._bury(held, reason), "dead-letter")
 

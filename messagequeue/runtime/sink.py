@@ -55,13 +55,20 @@ class Faults:
         self._throttle = Throttle()
 
     def tell(self, error: ConsumeError, now: float) -> None:
-        """Never raises: a sink that does is logged."""
+        """
+        Never raises: a sink that does is logged.
+
+        A `CancelledError` is one of its errors, too (it read the result of a cancelled future): this is no place where
+        a task can be cancelled.  Only what ends the process passes through.
+        """
         self._log(error, now)
         if self._sink is None:
             return
         try:
             self._sink(error)
-        except Exception:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
             logger.exception("on_error of topic %s raised", self._topic)
 
     def _log(self, error: ConsumeError, now: float) -> None:
