@@ -15,7 +15,7 @@ from ..driver import Delivery, LeaseSource
 from .backoff import RECEIVE_FIRST, RECEIVE_LONGEST, Backoff
 from .sink import Faults, logger
 from .stats import ConsumerStats
-from .tasks import OwnedTasks
+from .tasks import OwnedTasks, own_cancellation
 
 #: Seconds from the start of a receive that brought nothing to the next: a topic polled without waiting, or a broker
 #: that answers an empty long poll at once (SQS does above its in-flight limit), must not be asked without a pause.
@@ -105,7 +105,9 @@ class Polling:
                 return await self._start_source()
             except ConfigurationError:
                 raise
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
+                if own_cancellation(error):
+                    raise
                 if self._stopping:
                     return None
                 self._failed(error)
@@ -151,8 +153,10 @@ class Polling:
     async def _receive(self, ask: int) -> None:
         started = self._loop.time()
         try:
-            deliveries = await self._source.receive(ask, wait=self._options.wait_time)
-        except Exception as error:
+            deliveries = list(await self._source.receive(ask, wait=self._options.wait_time))
+        except (Exception, asyncio.CancelledError) as error:
+            if own_cancellation(error):
+                raise
             self._failed(error)
         else:
             self._received(ask, deliveries, started)
@@ -175,7 +179,7 @@ class Polling:
         else:
             self._resume_at = max(self._resume_at, started + EMPTY_PACE)
 
-    def _failed(self, raised: Exception) -> None:
+    def _failed(self, raised: BaseException) -> None:
         error = as_receive_error(raised, self._topic)
         now = self._loop.time()
         self._stats.receive_errors += 1
@@ -210,7 +214,7 @@ class Polling:
         await self._tasks.cancel_all()
 
 
-def as_receive_error(raised: Exception, topic: str) -> ReceiveError:
+def as_receive_error(raised: BaseException, topic: str) -> ReceiveError:
     """The fault as a `ReceiveError` of this topic."""
     if isinstance(raised, ReceiveError):
         raised.topic = raised.topic or topic
