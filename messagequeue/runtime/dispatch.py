@@ -172,11 +172,18 @@ class Lanes:
             self._blocks = {k: b for k, b in self._blocks.items() if b.until > now}
             self._prune_at = max(64, 2 * len(self._blocks))
 
-    def remove(self, held: Held) -> None:
-        """Forget a message that waits behind another of its key (its lease was lost)."""
-        if held.key is not None and held in self._lanes.get(held.key, ()):
-            self._lanes[held.key].remove(held)
-            self._behind -= 1
+    def cut(self, held: Held) -> list[Held]:
+        """
+        Forget a message that waits behind another of its key (its lease was lost).
+
+        Returns:
+            The later messages of its key that are held; the caller hands them back, for none may run before it.
+        """
+        lane = self._lanes[held.key] if held.key is not None else deque()
+        at = lane.index(held)
+        later = [lane.pop() for _ in range(len(lane) - at)][-2::-1]
+        self._behind -= len(later) + 1
+        return later
 
     def unready(self, held: Held) -> bool:
         """Take a ready message out of the ready ones, its key still held by it; False where it was not among them."""

@@ -144,11 +144,13 @@ class Session:
         now = self._loop.time()
         late: list[Held] = []
         for delivery in deliveries:
+            if self._renewed(delivery, now):
+                continue
             held = Held(delivery, self._lanes.key_of(delivery), now)
             held.deadline = now + self._book.terms.lease
             if self._stopping:
                 late.append(held)
-            elif not self._renewed(delivery, now):
+            else:
                 self._admit(held, now)
         if late:
             logger.debug("topic %s: %d messages came after stop and are handed back", self._topic, len(late))
@@ -340,18 +342,21 @@ class Session:
         self._stats.leases_lost += 1
         doing = "its handler is cancelled" if held.state is State.RUNNING else "it had not started"
         self._tell(LeaseLostError, f"the lease of message {held.id} is lost; {doing}", held, error)
-        if held.state is State.RUNNING:
-            if held.task is not None and held.cancelled is None:
-                held.cancelled = Cancelled.LOST
-                held.task.cancel()
-                self._loop.call_later(STUBBORN_AFTER, self._stubborn, held)
-            return
-        self._handled(held)
-        if self._lanes.unready(held):
-            self._fall_back(held, back_at=None)
-        else:
-            self._lanes.remove(held)
-        self._pump()
+        match held.state:
+            case State.RUNNING:
+                if held.cancelled is None and held.task is not None:
+                    held.task.cancel()
+                    self._loop.call_later(STUBBORN_AFTER, self._stubborn, held)
+                held.cancelled = Cancelled.LOST  # whatever else it was cancelled for
+            case State.WAITING:
+                self._handled(held)
+                if self._lanes.unready(held):
+                    self._fall_back(held, back_at=None)
+                else:
+                    self._hand_back(self._lanes.cut(held))
+                self._pump()
+            case State.FINISHING:
+                pass  # lost together with an earlier one of its key, which took it along
 
     # -- the end
 

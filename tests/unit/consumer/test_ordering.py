@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from messagequeue import RetryLater, SettleError
+from messagequeue import LeaseLostError, RetryLater, SettleError
 from messagequeue.driver import Delivery
 from messagequeue.runtime.dispatch import Held, Lanes
 from messagequeue.testing import run_virtual
@@ -281,3 +281,58 @@ def held_of(message_id, key):
     from messagequeue import Message
 
     return Held(Delivery(Message("t", message_id, b"x", ordering_key=key), object()), key, 0.0)
+
+
+def test_ordering_does_not_pass_a_waiting_message_whose_lease_is_lost():
+    """2 is lost while it waits behind 1: 3, held as well, is handed back and does not run before 2."""
+
+    async def main():
+        source = FakeSource(lease=9, ordered=True)
+        source.put("1", "2", "3", key="k")
+        source.script["extend"].append(lambda: [None, LeaseLostError("gone"), None])
+        done = []
+
+        async def handler(message):
+            await asyncio.sleep(4)
+            done.append(message.text)
+
+        b = bench(source, handler)
+        b.start()
+        await asyncio.sleep(60)
+
+        assert done == ["1", "2", "3"]
+        assert b.consumer.stats.leases_lost == 1
+        await b.stop()
+
+    run_virtual(main())
+
+
+def test_ordering_survives_the_loss_of_all_that_is_held_of_a_key():
+    """Every lease ends in the same moment: each is told of once, and all of them are handled later, in order."""
+
+    async def main():
+        source = FakeSource(lease=9, ordered=True)
+        source.put("1", "2", "3", key="k")
+        down = SettleError("down", retryable=True)
+        source.script["extend"].extend([lambda: [down] * 3] * 8)
+        done = []
+
+        async def handler(message):
+            await asyncio.sleep(4 if message.delivery_attempt > 1 else 20)
+            done.append(message.text)
+
+        b = bench(source, handler)
+        b.start()
+        await asyncio.sleep(8.9)
+        for message_id in ("m1", "m2", "m3"):
+            source.steal(message_id)
+        source.script["extend"].clear()
+        await asyncio.sleep(1)
+        lost = b.consumer.stats.leases_lost
+        await asyncio.sleep(60)
+
+        assert lost == 3
+        assert done == ["1", "2", "3"]
+        await b.stop()
+
+    run_virtual(main())
