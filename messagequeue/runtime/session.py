@@ -10,6 +10,7 @@ import asyncio
 import inspect
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from .._errors import (
     ConfigurationError,
@@ -87,6 +88,10 @@ class Session:
         self._stopping = True
         self._polling.stop()
 
+    def runs(self, task: asyncio.Task[Any] | None) -> bool:
+        """Whether *task* is that of a handler."""
+        return task in self._handlers
+
     async def run(self) -> None:
         """
         Consume until `stop()`.
@@ -112,6 +117,7 @@ class Session:
                 raise
             finally:
                 beats.cancel()
+                await self._close()
         if fatal is not None:
             raise fatal
 
@@ -382,15 +388,25 @@ class Session:
                 await self._settling.idle()
         except TimeoutError:
             logger.error("topic %s: %d messages could not be settled in time", self._topic, self._settling.pending)
+
+    async def _close(self) -> None:
+        """End every task of this session, also where a second cancellation cut the drain short."""
+        self._cancel_running()
+        try:
+            await self._polling.close()
         finally:
             await self._settling.close()
 
-    async def _cancel_handlers(self) -> None:
+    def _cancel_running(self) -> list[Held]:
         running = [held for held in self._held.values() if held.state is State.RUNNING]
         for held in running:
             if held.cancelled is None and held.task is not None:
                 held.cancelled = Cancelled.DRAIN
                 held.task.cancel()
+        return running
+
+    async def _cancel_handlers(self) -> None:
+        running = self._cancel_running()
         tasks = set(self._handlers)
         if tasks:
             await asyncio.wait(tasks, timeout=UNWIND_GRACE)
