@@ -7,6 +7,7 @@ Not concerned with what becomes of the messages; they are handed to `on_deliveri
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 
 from .._errors import ConfigurationError, ErrorCode, MessageQueueError, ReceiveError
@@ -40,11 +41,28 @@ def next_ask(room: int, batch: int, parked: int, *, busy: bool, most: int) -> in
     return min(batch, room)
 
 
+def terms(batch: int, wait: float, due_in: float | None) -> tuple[int, float]:
+    """
+    How many messages the next receive asks for at most, and how long it waits.
+
+    Args:
+        batch, wait: What it would be.
+        due_in: Seconds until a failed message of an ordered topic is expected back; None where none is.  That one is
+            received alone, so that those behind it are not received, and counted, with each of its failures.  Until
+            then receives are full, and end before.
+    """
+    if due_in is None:
+        return batch, wait
+    before = math.floor(due_in) - 1  # brokers wait whole seconds; one is for the way
+    return (batch, min(wait, before)) if before >= 1 else (1, wait)
+
+
 class Polling:
     """
     The incoming half of a consumer.
 
     Args:
+        awaited: When a failed message of an ordered topic is expected back; see `Lanes.awaited()`.
         room: Messages that the session can hold now, those already asked for not counted.
         on_deliveries: Called with what a receive brought, also after `stop()`.
     """
@@ -58,6 +76,7 @@ class Polling:
         topic: str,
         *,
         room: Callable[[], int],
+        awaited: Callable[[float], float | None],
         on_deliveries: Callable[[Sequence[Delivery]], None],
     ) -> None:
         self._source = source
@@ -66,6 +85,7 @@ class Polling:
         self._stats = stats
         self._topic = topic
         self._room = room
+        self._awaited = awaited
         self._on_deliveries = on_deliveries
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
@@ -134,11 +154,17 @@ class Polling:
 
     def _launch(self) -> None:
         limits = self._source.limits
-        batch = min(self._options.batch_size, limits.receive_messages)
+        now = self._loop.time()
+        back = self._awaited(now)
+        batch, wait = terms(
+            min(self._options.batch_size, limits.receive_messages),
+            self._options.wait_time,
+            None if back is None else back - now,
+        )
         most = 1 if self._backoff.failures else limits.max_receives
         while ask := next_ask(self._room() - self._asked, batch, len(self._tasks), busy=self._busy, most=most):
             self._asked += ask
-            self._tasks.spawn(self._receive(ask), name=f"messagequeue receive {self._topic}")
+            self._tasks.spawn(self._receive(ask, wait), name=f"messagequeue receive {self._topic}")
 
     async def _pause(self) -> None:
         """Until something changes, or the back-off is over."""
@@ -150,10 +176,10 @@ class Polling:
             pass
         self._wake.clear()
 
-    async def _receive(self, ask: int) -> None:
+    async def _receive(self, ask: int, wait: float) -> None:
         started = self._loop.time()
         try:
-            deliveries = list(await self._source.receive(ask, wait=self._options.wait_time))
+            deliveries = list(await self._source.receive(ask, wait=wait))
         except (Exception, asyncio.CancelledError) as error:
             if own_cancellation(error):
                 raise

@@ -79,7 +79,14 @@ class Session:
         self._book = LeaseBook(LeaseTerms(lease=1.0, interval=None))
         self._settling = Settling(source, faults, stats, topic, on_settled=self._on_settled, on_kept=self._on_kept)
         self._polling = Polling(
-            source, options, faults, stats, topic, room=self._room, on_deliveries=self._on_deliveries
+            source,
+            options,
+            faults,
+            stats,
+            topic,
+            room=self._room,
+            awaited=self._lanes.awaited,
+            on_deliveries=self._on_deliveries,
         )
         self._heart: Heart | None = None
 
