@@ -22,6 +22,9 @@ from .tasks import OwnedTasks, own_cancellation
 #: that answers an empty long poll at once (SQS does above its in-flight limit), must not be asked without a pause.
 EMPTY_PACE = 1.0
 
+#: Seconds that the answer of a receive may take beyond its wait before shutdown goes on without it.
+LAST_ANSWER = 10.0
+
 
 def next_ask(room: int, batch: int, parked: int, *, busy: bool, most: int) -> int:
     """
@@ -225,15 +228,16 @@ class Polling:
 
     # -- shutdown
 
-    @property
-    def parked(self) -> set[asyncio.Task[None]]:
-        """Receives that run."""
-        return set(self._tasks)
+    async def finish(self) -> None:
+        """
+        Return when no receive runs any more.
 
-    @property
-    def cancellable(self) -> bool:
-        """A receive may be torn down without capturing a message for nobody."""
-        return self._source.capabilities.receive_cancellable
+        One that is out may be given a message until it ends, and nobody would know of it: SQS does not take back what
+        it answers to a connection that is gone.  So it is waited for, unless the source says that it captures nothing.
+        """
+        if self._tasks and not self._source.capabilities.receive_cancellable:
+            await asyncio.wait(set(self._tasks), timeout=self._options.wait_time + LAST_ANSWER)
+        await self.close()
 
     async def close(self) -> None:
         """Tear down what runs."""

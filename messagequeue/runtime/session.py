@@ -118,9 +118,9 @@ class Session:
             polls = services.create_task(self._polling.run(), name=f"messagequeue polling {self._topic}")
             try:
                 fatal = await polls
-                await self._drain(self._options.drain_timeout)
+                await self._drain()
             except BaseException:
-                await self._drain(0.0)
+                await self._abort()
                 raise
             finally:
                 beats.cancel()
@@ -373,25 +373,35 @@ class Session:
 
     # -- the end
 
-    async def _drain(self, timeout: float) -> None:
+    async def _drain(self) -> None:
         """
         Hand back what has not started, wait for what runs, and send what was earned.
 
-        Args:
-            timeout: Seconds for running handlers and parked receives.  0 ends both at once; a receive that is torn
-                down may strand a message until its lease ends, where the source's receives are not cancellable.
+        Handlers have `drain_timeout`; parked receives end by themselves, whatever that is.
         """
         self.stop()
         self._hand_back(self._lanes.drain())
-        if self._polling.cancellable or timeout == 0:
-            await self._polling.close()
-        work = self._polling.parked | set(self._handlers)
-        if work and timeout:
-            await asyncio.wait(work, timeout=timeout)
+        async with asyncio.TaskGroup() as ends:
+            ends.create_task(self._polling.finish(), name=f"messagequeue last receives {self._topic}")
+            ends.create_task(self._drain_handlers(), name=f"messagequeue drain {self._topic}")
+        await self._settle_rest(SETTLE_GRACE)
+
+    async def _drain_handlers(self) -> None:
+        if tasks := set(self._handlers):
+            await asyncio.wait(tasks, timeout=self._options.drain_timeout)
+        await self._cancel_handlers()
+
+    async def _abort(self) -> None:
+        """The same at once.  A receive that is torn down may strand a message until its lease ends."""
+        self.stop()
+        self._hand_back(self._lanes.drain())
         await self._polling.close()
         await self._cancel_handlers()
+        await self._settle_rest(ABORT_GRACE)
+
+    async def _settle_rest(self, grace: float) -> None:
         try:
-            async with asyncio.timeout(SETTLE_GRACE if timeout else ABORT_GRACE):
+            async with asyncio.timeout(grace):
                 await self._settling.idle()
         except TimeoutError:
             logger.error("topic %s: %d messages could not be settled in time", self._topic, self._settling.pending)
