@@ -161,8 +161,8 @@ class Course:
         source, key = self.source, message.ordering_key if self.source.ordered else None
         self.check_start(message, mine, key)
         places = [message.id] if key is None else [message.id, key]
-        if source.running[message.id]:
-            source.lapsed.add(message.id)
+        if source.everything[message.id].attempts != message.delivery_attempt:
+            source.lapsed.add(message.id)  # the answer was so slow that somebody else has it already
         mine.update(places)
         source.running[message.id] += 1
         ended = False
