@@ -338,6 +338,8 @@ def test_provider_checks_what_it_is_given():
             await provider.new_consumer("t", nothing, concurency=3)
         with pytest.raises(TypeError, match="async function"):
             await provider.new_consumer("t", "handler")
+        with pytest.raises(TypeError, match="plain function"):
+            await provider.new_consumer("t", nothing, on_error=nothing)
         with pytest.raises(ValueError, match="concurrency=0"):
             await provider.new_consumer("t", nothing, concurrency=0)
         await provider.close()
