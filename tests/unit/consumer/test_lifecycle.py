@@ -83,7 +83,7 @@ def test_stop_strands_nothing_in_a_hundred_rounds() -> None:
 
 
 def test_close_leaves_no_task_of_its_own() -> None:
-    """Two callers at once return at the same end, when handlers, receives, heartbeats and deletes are over (SHUT-06)."""
+    """Two callers at once return at the same end: handlers, receives, heartbeats and deletes are over (SHUT-06)."""
 
     async def main() -> None:
         source = FakeSource(lease=3, latency={"settle": 0.5})

@@ -34,7 +34,8 @@ def test_deletes_that_are_refused_are_each_told_and_logged_in_part(caplog: pytes
 
         assert b.kinds() == ["SettleError"] * 100
         assert (b.consumer.stats.settled, b.consumer.stats.settle_errors) == (0, 100)
-        assert not (b.task is None or b.task.done())
+        assert b.task is not None
+        assert not b.task.done()
         await b.stop()
 
     run_virtual(main())
