@@ -113,8 +113,8 @@ class ErrConsumerAlreadyRegistered(MessageQueueError):
         )
         self.topic = topic
 
-    def __reduce__(self) -> tuple[type[ErrConsumerAlreadyRegistered], tuple[str]]:
-        return type(self), (self.topic,)
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.topic,), vars(self)
 
 
 class ConfigurationError(MessageQueueError, ValueError):
@@ -175,7 +175,7 @@ class MessageTooLargeError(PublishError, ValueError):
         self.limit = limit
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_too_large, (type(self), str(self), self.size, self.limit, self.topic)
+        return _rebuild_too_large, (type(self), str(self), self.size, self.limit, self.topic), vars(self)
 
 
 def _rebuild_too_large(
