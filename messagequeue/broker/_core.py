@@ -137,9 +137,10 @@ class QueueCore:
 
     def _announce(self) -> None:
         store = self._store
-        if self._full and store.in_flight < self._settings.max_in_flight:
-            self._full = False
-            store.woken = True
+        full = store.in_flight >= self._settings.max_in_flight
+        if self._full and not full:
+            store.woken = True  # there is room again for what could not be taken
+        self._full = full
         if store.woken:
             store.woken = False
             self._broker.ready.add(self.name)
