@@ -58,7 +58,8 @@ class Message:
 
 
 def _rebuild(kind: type[Message], values: dict[str, Any]) -> Message:
-    return kind(**values | {"attributes": MappingProxyType(values["attributes"])})
+    values["attributes"] = MappingProxyType(values["attributes"])
+    return kind(**values)
 
 
 @dataclass(frozen=True, slots=True)
