@@ -8,7 +8,7 @@ from .._errors import ConfigurationError
 from ._core import UnknownQueueError
 from ._queue import Queue
 from ._settings import QueueSettings
-from .storage import Event, Journal, QueueConfigured, QueueDeleted
+from .storage import Event, Journal, QueueConfigured, QueueDeleted, Remembered
 
 
 class Broker:
@@ -21,6 +21,8 @@ class Broker:
 
     Attributes:
         ready: Names of queues in which something became takeable, or which were deleted, since `drain_ready()`.
+        watchers: Called with the name of a queue after each change of it, within the call that makes it, and also where
+            nothing became takeable (a lease, a delay).  They must not call the broker.
         journal: As given.  A durable store applies its events first, then sets it.
     """
 
@@ -28,6 +30,8 @@ class Broker:
         self.new_id = new_id or self._count_id
         self.journal = journal
         self.ready: set[str] = set()
+        self.watchers: list[Callable[[str], None]] = []
+        self._notes: dict[str, str] = {}
         self._queues: dict[str, Queue] = {}
         self._serial = 0
         self._ids = 0
@@ -72,6 +76,8 @@ class Broker:
         self.queue(name).delete()
         del self._queues[name]
         self.ready.add(name)
+        for watcher in self.watchers:
+            watcher(name)
         if self.journal is not None:
             self.journal.record(QueueDeleted(name))
 
@@ -79,6 +85,19 @@ class Broker:
         """Return the queues at which a parked take is worth another try, and start a new set."""
         ready, self.ready = self.ready, set()
         return ready
+
+    def remember(self, key: str, text: str | None) -> None:
+        """Keep a face's own note under *key* for as long as the broker's state lasts; None: forget it."""
+        if text is None:
+            self._notes.pop(key, None)
+        else:
+            self._notes[key] = text
+        if self.journal is not None:
+            self.journal.record(Remembered(key, text))
+
+    def notes(self, prefix: str) -> dict[str, str]:
+        """Return the notes whose keys begin with *prefix*, by key."""
+        return {key: text for key, text in self._notes.items() if key.startswith(prefix)}
 
     def apply(self, event: Event) -> None:
         """
@@ -89,6 +108,8 @@ class Broker:
         """
         if isinstance(event, QueueDeleted):
             self.delete(event.queue)
+        elif isinstance(event, Remembered):
+            self.remember(event.key, event.text)
         elif not isinstance(event, QueueConfigured):
             self.queue(event.queue).apply(event)
         elif event.queue in self._queues:

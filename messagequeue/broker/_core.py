@@ -143,6 +143,8 @@ class QueueCore:
         if store.woken:
             store.woken = False
             self._broker.ready.add(self.name)
+        for watcher in self._broker.watchers:
+            watcher(self.name)
 
     def _clear(self) -> None:
         self._store.clear()

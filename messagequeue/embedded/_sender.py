@@ -4,31 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from .._errors import ErrorCode, InvalidMessageError, MessageTooLargeError, PublishError
 from .._message import AttributeValue, Receipt
-from ..broker import MAX_LEASE, Ordering, Queue, UnknownQueueError
+from ..broker import MAX_LEASE, Envelope, Ordering, Queue, UnknownQueueError
 from ..driver import Capabilities, EncodedMessage, Limits
 from ._config import MemoryConfig
 from ._hub import Hub
 
 #: Messages per call.  There is no call; it bounds how long the loop is kept.
 BATCH = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Envelope:
-    """
-    What the broker keeps beside a body.
-
-    Attributes:
-        published_at: Seconds since the epoch.
-        attributes: As a handler gets them; None where there are none.
-    """
-
-    published_at: float
-    attributes: Mapping[str, str | bytes] | None
 
 
 def capabilities_of(queue: Queue, config: MemoryConfig) -> Capabilities:

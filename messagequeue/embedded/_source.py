@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import cast
@@ -10,14 +11,16 @@ from typing import cast
 from .._errors import ConsumeError, ErrorCode, LeaseLostError, ReceiveError, SettleError
 from .._message import Message
 from .._options import ConsumeOptions
-from ..broker import Lease, Outcome, Queue, UnknownQueueError
+from ..broker import Envelope, Lease, Outcome, Queue, UnknownQueueError
 from ..driver import Capabilities, Delivery, Limits
 from ._config import MemoryConfig
 from ._hub import Hub
-from ._sender import BATCH, Envelope, capabilities_of, sequence_text
+from ._sender import BATCH, capabilities_of, sequence_text
 
 #: Attributes that a message gets when a handler dead-letters it.
 REASON, SOURCE = "messagequeue.dead_letter_reason", "messagequeue.dead_letter_source"
+
+_NOTHING = Envelope()
 
 
 class MemorySource:
@@ -57,7 +60,8 @@ class MemorySource:
         return [Delivery(self._message(lease), lease) for lease in leases]
 
     def _message(self, lease: Lease) -> Message:
-        stored, envelope = lease.message, cast(Envelope, lease.message.attributes)
+        stored, envelope = lease.message, _envelope(lease)
+        published_at = envelope.published_at
         return Message(
             topic=self._topic,
             id=stored.id,
@@ -67,7 +71,7 @@ class MemorySource:
             deduplication_key=stored.dedup_id,
             sequence_number=None if stored.key is None else sequence_text(stored.sequence),
             delivery_attempt=lease.receives,
-            published_at=datetime.fromtimestamp(envelope.published_at, UTC),
+            published_at=datetime.fromtimestamp(stored.sent_at if published_at is None else published_at, UTC),
             raw=lease,
         )
 
@@ -105,9 +109,9 @@ class MemorySource:
 
     async def dead_letter(self, lease: object, message: Message, /, *, reason: str) -> ConsumeError | None:
         held = cast(Lease, lease)
-        before = cast(Envelope, held.message.attributes)
+        before = _envelope(held)
         attributes = {**(before.attributes or {}), REASON: reason, SOURCE: self._topic}
-        envelope = Envelope(before.published_at, attributes)
+        envelope = replace(before, attributes=attributes)
 
         def move(now: float, handle: str) -> Outcome:
             return self._queue.dead_letter(now, handle, attributes=envelope)
@@ -116,3 +120,8 @@ class MemorySource:
 
     async def close(self) -> None:
         """Nothing belongs to the consumer alone."""
+
+
+def _envelope(lease: Lease) -> Envelope:
+    """Another face of the broker puts none where there is nothing to say."""
+    return cast(Envelope, lease.message.attributes or _NOTHING)

@@ -79,7 +79,21 @@ class Removed:
     sequence: int
 
 
-Event: TypeAlias = QueueConfigured | QueueDeleted | QueuePurged | Enqueued | Leased | Removed
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """
+    A face's own note took the place of the one under the same key; what it says is the face's business.
+
+    Attributes:
+        key: Begins with the face's name and a colon.
+        text: None: there is no such note any more.
+    """
+
+    key: str
+    text: str | None
+
+
+Event: TypeAlias = QueueConfigured | QueueDeleted | QueuePurged | Enqueued | Leased | Removed | Remembered
 
 
 class Journal(Protocol):
