@@ -24,6 +24,7 @@ class Broker:
         watchers: Called with the name of a queue after each change of it, within the call that makes it, and also where
             nothing became takeable (a lease, a delay).  They must not call the broker.
         journal: As given.  A durable store applies its events first, then sets it.
+        serial: The serial of the youngest queue that ever was; a durable store sets it before there are queues.
     """
 
     def __init__(self, *, new_id: Callable[[], str] | None = None, journal: Journal | None = None) -> None:
@@ -33,7 +34,7 @@ class Broker:
         self.watchers: list[Callable[[str], None]] = []
         self._notes: dict[str, str] = {}
         self._queues: dict[str, Queue] = {}
-        self._serial = 0
+        self.serial = 0
         self._ids = 0
 
     def __contains__(self, name: str) -> bool:
@@ -51,7 +52,7 @@ class Broker:
         """
         if name in self._queues:
             raise ConfigurationError(f"there is a queue {name!r} already")
-        queue = self._add(name, self._serial + 1, settings or QueueSettings())
+        queue = self._add(name, self.serial + 1, settings or QueueSettings())
         if self.journal is not None:
             self.journal.record(QueueConfigured(name, queue.serial, queue.settings))
         return queue
@@ -112,13 +113,13 @@ class Broker:
             self.remember(event.key, event.text)
         elif not isinstance(event, QueueConfigured):
             self.queue(event.queue).apply(event)
-        elif event.queue in self._queues:
-            self._queues[event.queue].configure(event.settings)
         else:
-            self._add(event.queue, event.serial, event.settings)
+            queue = self._queues.get(event.queue) or self._add(event.queue, event.serial, event.settings)
+            queue.configure(event.settings)
+            queue.resume(event.last)
 
     def _add(self, name: str, serial: int, settings: QueueSettings) -> Queue:
-        self._serial = max(self._serial, serial)
+        self.serial = max(self.serial, serial)
         queue = self._queues[name] = Queue(self, name, serial, settings)
         return queue
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from .._errors import ConfigurationError, InvalidMessageError
 from ._core import QueueCore
+from ._dedup import identity_of
 from ._groups import Record
 from ._settings import Ordering, QueueSettings
 from ._values import Counts, Lease, Outcome, Peek, PutResult, State, StoredMessage
@@ -43,7 +44,7 @@ class Queue(QueueCore):
                 f"queue {self.name!r} is {self._settings.ordering}: its ordering cannot become {settings.ordering}"
             )
         self._settings = settings
-        self._record(QueueConfigured(self.name, self.serial, settings))
+        self._record(QueueConfigured(self.name, self.serial, settings, self._store.last))
 
     # --- in
 
@@ -76,7 +77,7 @@ class Queue(QueueCore):
         if key is None and settings.ordering is Ordering.FIFO:
             raise InvalidMessageError(f"queue {self.name!r} is FIFO: pass ordering_key=… on every publish")
         if dedup_id is not None:
-            first = self._dedup.find(settings.dedup_scope, key, dedup_id)
+            first = self._dedup.find(identity_of(settings.dedup_scope, key, dedup_id))
             if first is not None:
                 return first
         wait = settings.delay if delay is None else delay

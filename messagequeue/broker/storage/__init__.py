@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from ._journal import Enqueued, Event, Journal, Leased, QueueConfigured, QueueDeleted, QueuePurged, Remembered, Removed
+from ._journal import (
+    Deduplicated,
+    Enqueued,
+    Event,
+    Identity,
+    Journal,
+    Leased,
+    QueueConfigured,
+    QueueDeleted,
+    QueueEvent,
+    QueuePurged,
+    Remembered,
+    Removed,
+    StorageError,
+)
 
 __all__ = [
+    "Deduplicated",
     "Enqueued",
     "Event",
+    "Identity",
     "Journal",
     "Leased",
     "QueueConfigured",
     "QueueDeleted",
+    "QueueEvent",
     "QueuePurged",
     "Remembered",
     "Removed",
+    "StorageError",
 ]
