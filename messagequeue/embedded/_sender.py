@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from .._errors import ErrorCode, InvalidMessageError, MessageTooLargeError, PublishError
 from .._message import AttributeValue, Receipt
 from ..broker import MAX_LEASE, Envelope, Ordering, Queue, UnknownQueueError
+from ..broker.storage import StorageError
 from ..driver import Capabilities, EncodedMessage, Limits
-from ._config import MemoryConfig
+from ._config import TopicOptions
 from ._hub import Hub
 
 #: Messages per call.  There is no call; it bounds how long the loop is kept.
 BATCH = 100
 
 
-def capabilities_of(queue: Queue, config: MemoryConfig) -> Capabilities:
+def capabilities_of(queue: Queue, config: TopicOptions) -> Capabilities:
     """What a topic can do: keep order per key; one named as a FIFO queue is as strict, a dead-letter topic has none."""
     fifo = queue.settings.ordering is Ordering.FIFO
     return Capabilities(
@@ -33,7 +34,7 @@ def capabilities_of(queue: Queue, config: MemoryConfig) -> Capabilities:
 class MemorySender:
     """The `Sender` of one topic."""
 
-    def __init__(self, hub: Hub, queue: Queue, config: MemoryConfig) -> None:
+    def __init__(self, hub: Hub, queue: Queue, config: TopicOptions) -> None:
         self._hub = hub
         self._queue = queue
         self._config = config
@@ -74,7 +75,15 @@ class MemorySender:
             name = self._queue.name
             text = f"topic {name!r} was deleted: make a new publisher"
             raise PublishError(text, topic=name, code=ErrorCode.NOT_FOUND) from error
+        await self._committed()
         return receipts
+
+    async def _committed(self) -> None:
+        try:
+            await self._hub.committed()
+        except StorageError as error:
+            text = f"the message may or may not be stored: {error}"
+            raise PublishError(text, topic=self._queue.name, code=ErrorCode.NOT_CONFIRMED) from error
 
     def _put(self, message: EncodedMessage, now: float, at: float) -> Receipt:
         given = message.attributes

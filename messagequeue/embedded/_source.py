@@ -12,8 +12,9 @@ from .._errors import ConsumeError, ErrorCode, LeaseLostError, ReceiveError, Set
 from .._message import Message
 from .._options import ConsumeOptions
 from ..broker import Envelope, Lease, Outcome, Queue, UnknownQueueError
+from ..broker.storage import StorageError
 from ..driver import Capabilities, Delivery, Limits
-from ._config import MemoryConfig
+from ._config import TopicOptions
 from ._hub import Hub
 from ._sender import BATCH, capabilities_of, sequence_text
 
@@ -26,7 +27,7 @@ _NOTHING = Envelope()
 class MemorySource:
     """The `LeaseSource` of one topic."""
 
-    def __init__(self, hub: Hub, queue: Queue, topic: str, config: MemoryConfig, options: ConsumeOptions) -> None:
+    def __init__(self, hub: Hub, queue: Queue, topic: str, config: TopicOptions, options: ConsumeOptions) -> None:
         self._hub = hub
         self._queue = queue
         self._topic = topic
@@ -57,6 +58,8 @@ class MemorySource:
             raise ReceiveError(
                 f"topic {self._topic!r} was deleted", topic=self._topic, code=ErrorCode.NOT_FOUND, fatal=True
             ) from error
+        except StorageError as error:
+            raise ReceiveError(str(error), topic=self._topic, code=error.code, retryable=True) from error
         return [Delivery(self._message(lease), lease) for lease in leases]
 
     def _message(self, lease: Lease) -> Message:
@@ -77,15 +80,15 @@ class MemorySource:
 
     async def settle(self, leases: Sequence[object], /) -> Sequence[ConsumeError | None]:
         """A message that is gone already is as good as settled."""
-        return self._each(leases, self._queue.settle, gone_is_fine=True)
+        return await self._each(leases, self._queue.settle, gone_is_fine=True)
 
     async def release(self, leases: Sequence[object], /, *, after: float) -> Sequence[ConsumeError | None]:
-        return self._each(leases, lambda now, handle: self._queue.release(now, handle, after=after))
+        return await self._each(leases, lambda now, handle: self._queue.release(now, handle, after=after))
 
     async def extend(self, leases: Sequence[object], /, *, by: float) -> Sequence[ConsumeError | None]:
-        return self._each(leases, lambda now, handle: self._queue.extend(now, handle, by))
+        return await self._each(leases, lambda now, handle: self._queue.extend(now, handle, by))
 
-    def _each(
+    async def _each(
         self, leases: Sequence[object], work: Callable[[float, str], Outcome], *, gone_is_fine: bool = False
     ) -> list[ConsumeError | None]:
         now = self._hub.now()
@@ -94,6 +97,12 @@ class MemorySource:
             self._hub.announce(self._queue)
         except UnknownQueueError:
             outcomes = [Outcome.GONE for _ in leases]
+        try:
+            await self._hub.committed()
+        except StorageError as error:
+            fault = SettleError(str(error), topic=self._topic, code=error.code, retryable=True)
+            fault.__cause__ = error
+            return [fault for _ in leases]
         return [self._error(outcome, gone_is_fine) for outcome in outcomes]
 
     def _error(self, outcome: Outcome, gone_is_fine: bool) -> ConsumeError | None:
@@ -116,7 +125,7 @@ class MemorySource:
         def move(now: float, handle: str) -> Outcome:
             return self._queue.dead_letter(now, handle, attributes=envelope)
 
-        return self._each([held], move)[0]
+        return (await self._each([held], move))[0]
 
     async def close(self) -> None:
         """Nothing belongs to the consumer alone."""
