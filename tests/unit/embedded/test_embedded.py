@@ -72,7 +72,7 @@ def process(path: Path, work: Callable[[Halves], Awaitable[None]], topic: str = 
 
 
 def test_messages_leases_and_counts_survive_a_restart(tmp_path: Path) -> None:
-    """What was settled stays away; what was held comes back when its lease ends, with its count (EMB-01)."""
+    """What was settled stays away; what was held comes back when its lease ends, with its count."""
 
     async def before(halves: Halves) -> None:
         for body in ("a", "b", "c"):
@@ -106,7 +106,7 @@ def test_a_repeat_after_a_restart_is_a_duplicate(tmp_path: Path) -> None:
 
 
 def test_whoever_names_a_topic_first_in_a_process_says_what_it_is_like(tmp_path: Path) -> None:
-    """A changed option counts from the restart on, also a new dead-letter topic; the SQS server's topics are its own."""
+    """A changed option counts after a restart, also a new dead-letter topic; the SQS server's topics are its own."""
 
     async def publish(halves: Halves) -> None:
         await halves.send("a")
