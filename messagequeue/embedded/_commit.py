@@ -87,14 +87,18 @@ class Committer:
         try:
             self._store.begin(self._now())
             if self._waits:
-                self._run(self._store.commit, lambda error: _answer(waiters, error))
+                self._run(self._store.commit, lambda error: self._answered(waiters, error))
                 return
             self._store.commit()
         except Exception as error:
             _answer(waiters, error)
             return
-        _answer(waiters, None)
-        self._keep_up()
+        self._answered(waiters, None)
+
+    def _answered(self, waiters: list[asyncio.Future[None]], error: BaseException | None) -> None:
+        _answer(waiters, error)
+        if error is None:
+            self._keep_up()
 
     def _keep_up(self) -> None:
         """Keep the log short, and have what was committed forced to the disk before long."""
@@ -120,8 +124,6 @@ class Committer:
                 return  # of a loop that is no more
             self._job = None
             then(None if done.cancelled() else done.exception())
-            if self._waits and self._store.log_full:
-                self._keep_up()
             if self._waiters:
                 self._flush()
 

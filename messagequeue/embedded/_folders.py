@@ -15,7 +15,6 @@ from pathlib import Path
 
 from .._errors import ConfigurationError
 from ..broker import Broker
-from ..broker.storage.sqlite import Fsync, SqliteStore
 from ._durable import DurableHub
 from ._hub import new_broker
 
@@ -23,7 +22,7 @@ from ._hub import new_broker
 @dataclass(slots=True, eq=False)
 class _Open:
     hub: DurableHub
-    fsync: Fsync
+    fsync: str
     users: int = 0
     closing: bool = False
     closed: threading.Event = field(default_factory=threading.Event)
@@ -33,16 +32,19 @@ _folders: dict[Path, _Open] = {}
 _lock = threading.Lock()
 
 
-async def open_hub(path: str | os.PathLike[str], *, fsync: Fsync | str = Fsync.SECOND) -> DurableHub:
+async def open_hub(path: str | os.PathLike[str], *, fsync: str = "second") -> DurableHub:
     """
     Return the hub of the folder *path*, opened where this process has not yet.  `close_hub()` it once, afterwards.
+
+    Args:
+        fsync: `second` or `always`; see `broker.storage.sqlite.Fsync`.
 
     Raises:
         FolderInUseError: another process has it.
         ConfigurationError: it cannot be used; or it is open here with another *fsync*.
     """
     loop = asyncio.get_running_loop()
-    opening = loop.run_in_executor(None, _acquire, _resolved(path), Fsync(fsync))
+    opening = loop.run_in_executor(None, _acquire, _resolved(path), fsync)
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
@@ -98,24 +100,26 @@ def _resolved(path: str | os.PathLike[str]) -> Path:
     return Path(path).expanduser().resolve()
 
 
-def _acquire(path: Path, fsync: Fsync) -> DurableHub:
+def _acquire(path: Path, fsync: str) -> DurableHub:
     while True:
         with _lock:
             entry = _folders.get(path)
             if entry is None:
                 entry = _folders[path] = _opened(path, fsync)
             if not entry.closing:
-                if entry.fsync is not fsync:
+                if entry.fsync != fsync:
                     raise ConfigurationError(
-                        f"the data folder {str(path)!r} is open with fsync={entry.fsync.value!r} in this process: "
-                        f"give every half the same, not {fsync.value!r}"
+                        f"the data folder {str(path)!r} is open with fsync={entry.fsync!r} in this process: "
+                        f"give every half the same, not {fsync!r}"
                     )
                 entry.users += 1
                 return entry.hub
         entry.closed.wait()
 
 
-def _opened(path: Path, fsync: Fsync) -> _Open:
+def _opened(path: Path, fsync: str) -> _Open:
+    from ..broker.storage.sqlite import Fsync, SqliteStore  # the provider `memory` needs no SQLite
+
     store = SqliteStore.open(path, fsync=fsync)
     try:
         broker = new_broker()
@@ -123,7 +127,7 @@ def _opened(path: Path, fsync: Fsync) -> _Open:
     except BaseException:
         store.close()
         raise
-    return _Open(DurableHub(broker, store, clock=store.clock, waits=fsync is Fsync.ALWAYS), fsync)
+    return _Open(DurableHub(broker, store, clock=store.clock, waits=store.fsync is Fsync.ALWAYS), fsync)
 
 
 def _not_wanted(opening: asyncio.Future[DurableHub]) -> None:

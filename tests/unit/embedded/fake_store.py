@@ -14,7 +14,7 @@ class FakeStore:
         calls: Names of the calls in order, `record` left out.
         fail: Commits to fail from now on.
         gate: A commit or checkpoint that runs waits until it is set.
-        log_full: As the committer asks.
+        full: The log is.
     """
 
     def __init__(self) -> None:
@@ -23,13 +23,18 @@ class FakeStore:
         self.fail = 0
         self.gate = threading.Event()
         self.gate.set()
-        self.log_full = False
+        self.full = False
         self._recorded: list[Event] = []
         self._begun: list[Event] = []
 
     @property
     def pending(self) -> bool:
         return bool(self._recorded or self._begun)
+
+    @property
+    def log_full(self) -> bool:
+        assert "close" not in self.calls
+        return self.full
 
     def record(self, event: Event, /) -> None:
         self._recorded.append(event)
@@ -50,7 +55,7 @@ class FakeStore:
 
     def checkpoint(self) -> None:
         self.calls.append("checkpoint")
-        self.log_full = False
+        self.full = False
         assert self.gate.wait(10)
 
     def sync(self) -> None:

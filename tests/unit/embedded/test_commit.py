@@ -149,7 +149,7 @@ def test_a_full_log_is_written_back_between_commits(waits: bool) -> None:
 
     async def main() -> None:
         bench.hub.now()
-        bench.store.log_full = True
+        bench.store.full = True
         await bench.publish(b"a")
         bench.store.gate.clear()
         task = asyncio.create_task(bench.publish(b"b"))
@@ -235,6 +235,26 @@ def test_a_cancelled_close_closes_all_the_same() -> None:
     run_virtual(main())
 
     assert bench.stored() == [[b"x"]]
+
+
+def test_close_waits_for_the_commit_under_way() -> None:
+    """And touches nothing afterwards."""
+    bench = Bench(waits=True)
+
+    async def main() -> None:
+        bench.hub.now()
+        bench.store.gate.clear()
+        task = asyncio.create_task(bench.publish(b"x"))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        closing = asyncio.create_task(bench.hub.close(lambda: None))
+        await asyncio.sleep(0)
+        bench.store.gate.set()
+        await asyncio.gather(task, closing)
+
+    run_virtual(main())
+
+    assert bench.store.calls == ["begin", "commit", "close"]
 
 
 def test_close_that_cannot_commit_says_so() -> None:

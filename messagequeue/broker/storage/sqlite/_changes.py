@@ -80,11 +80,10 @@ class Changes:
         self._how[type(event)](event)
         self.empty = False
 
-    def learn(self, event: Event) -> None:
-        """Note which queues there are, from an event that the file tells of itself."""
-        if isinstance(event, QueueConfigured):
-            self._serials[event.queue] = event.serial
-            self._windows[event.serial] = event.settings.dedup_window
+    def learn(self, event: QueueConfigured) -> None:
+        """Note a queue that the file has already."""
+        self._serials[event.queue] = event.serial
+        self._windows[event.serial] = event.settings.dedup_window
 
     def _enqueued(self, event: Enqueued) -> None:
         message, serial = event.message, self._serials[event.queue]

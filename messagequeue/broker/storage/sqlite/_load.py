@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from itertools import chain
 from typing import Any
 
 from ..._values import StoredMessage
@@ -30,8 +29,7 @@ def events_of(connection: sqlite3.Connection) -> Iterator[Event]:
     names: dict[int, str] = {serial: text_from(name) for serial, name, _, _ in queues}
     for serial, _, settings, _ in queues:
         yield QueueConfigured(names[serial], serial, settings_from(settings))
-    rows = connection.execute(_MESSAGES)
-    yield from chain.from_iterable(_message(names[row[0] >> SEQUENCE_BITS], row) for row in rows)
+    yield from _messages(connection, names)
     for serial, *row in connection.execute("SELECT * FROM identities ORDER BY serial, at, sequence"):
         yield _identity(names[serial], row)
     for serial, _, settings, last in queues:
@@ -40,26 +38,29 @@ def events_of(connection: sqlite3.Connection) -> Iterator[Event]:
         yield Remembered(key, text)
 
 
-def _message(queue: str, row: Any) -> Iterator[Event]:
-    place, id_, key, dedup_id, sent_at, due, carried, first, source, envelope, body, *lease = row
-    sequence = place & SEQUENCE_MASK
-    receives, received_at, until, first_here = lease
-    message = StoredMessage(
-        sequence,
-        text_from(id_),
-        body,
-        text_from(key),
-        text_from(dedup_id),
-        envelope_from(envelope),
-        sent_at,
-        text_from(source),
-    )
-    if receives is None:
-        yield Enqueued(queue, message, due, carried, first)
-        return
-    # Its delay is over, or it could not have been taken; whether its lease is over, the broker's clock will tell.
-    yield Enqueued(queue, message, None, carried, first_here if first is None else first)
-    yield Leased(queue, sequence, receives, received_at, until)
+def _messages(connection: sqlite3.Connection, names: dict[int, str]) -> Iterator[Event]:
+    """A million of them is many: this loop is what opening a folder takes."""
+    for place, id_, key, dedup_id, sent_at, due, carried, first, source, envelope, body, *lease in connection.execute(
+        _MESSAGES
+    ):
+        queue, sequence = names[place >> SEQUENCE_BITS], place & SEQUENCE_MASK
+        message = StoredMessage(
+            sequence,
+            id_ if type(id_) is str else text_from(id_),
+            body,
+            key if key is None else text_from(key),
+            dedup_id if dedup_id is None else text_from(dedup_id),
+            envelope if envelope is None else envelope_from(envelope),
+            sent_at,
+            source if source is None else text_from(source),
+        )
+        receives, received_at, until, first_here = lease
+        if receives is None:
+            yield Enqueued(queue, message, due, carried, first)
+            continue
+        # Its delay is over, or it could not have been taken; whether its lease is over, the broker's clock will tell.
+        yield Enqueued(queue, message, None, carried, first_here if first is None else first)
+        yield Leased(queue, sequence, receives, received_at, until)
 
 
 def _identity(queue: str, row: Any) -> Event:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sqlite3
 from enum import StrEnum
 
 from ...._errors import ConfigurationError
 from ..._broker import Broker
-from .._journal import Event, StorageError
+from .._journal import Event, QueueConfigured, StorageError
 from ._changes import Changes
 from ._folder import Folder
 from ._load import events_of
@@ -105,13 +106,24 @@ class SqliteStore:
             raise ConfigurationError("a store can only be loaded into a broker without queues")
         broker.serial = self._serial
         try:
-            for event in events_of(self._connection):
-                broker.apply(event)
-                self._collecting.learn(event)
+            self._replay(broker)
         except (sqlite3.DatabaseError, LookupError, TypeError, ValueError) as error:
             raise damaged(self._folder.database, error) from error
         broker.drain_ready()
         broker.journal = self
+
+    def _replay(self, broker: Broker) -> None:
+        # Nothing of it becomes garbage; a collector that looks through it again and again doubles the time.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            for event in events_of(self._connection):
+                broker.apply(event)
+                if isinstance(event, QueueConfigured):
+                    self._collecting.learn(event)
+        finally:
+            if collects:
+                gc.enable()
 
     def record(self, event: Event, /) -> None:
         self._collecting.add(event)
