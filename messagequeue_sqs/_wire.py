@@ -197,7 +197,7 @@ def _encode_value(name: str, value: AttributeValue) -> WireAttribute:
 
 def _number_text(name: str, value: float) -> str:
     if abs(value) < 10**_limits.NUMBER_EXPONENT_MAX:
-        text = repr(value)
+        text = (float if isinstance(value, float) else int).__repr__(value)  # a subclass may have one of its own
         number = Decimal(text)
         digits = len(number.normalize(_EXACT).as_tuple().digits)
         if digits <= _limits.NUMBER_DIGITS and (not number or number.adjusted() >= _limits.NUMBER_EXPONENT_MIN):
