@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ._dedup import DedupWindow
+from ._dedup import DedupWindow, identity_of
 from ._groups import Record
 from ._settings import Ordering, QueueSettings
 from ._store import Store
 from ._values import StoredMessage
-from .storage import Enqueued, Event, Leased, QueuePurged, Removed
+from .storage import Deduplicated, Enqueued, Event, Identity, Leased, QueueEvent, Removed
 
 if TYPE_CHECKING:
     from ._broker import Broker
@@ -64,19 +64,34 @@ class QueueCore:
     def _admit(
         self, message: StoredMessage, *, due: float | None, receives: int = 0, first_received: float | None = None
     ) -> None:
-        settings = self._settings
-        record = Record(message, receives=receives, first_received=first_received)
-        self._store.insert(record, ordered=settings.ordering is not Ordering.STANDARD, due=due)
-        # A dead letter is known by its message id: its own id may be in the window already, and that must not stop the
-        # second failure of the same content.  SQS Developer Guide, "Configure a dead-letter queue redrive".
-        identity = message.dedup_id if message.source is None else message.id
-        if identity is not None and (message.source is None or settings.ordering is Ordering.FIFO):
-            self._dedup.remember(
-                settings.dedup_scope, message.key, identity, message.sent_at, (message.id, message.sequence)
-            )
+        self._insert(message, due, receives, first_received)
+        identity = self._identity(message)
+        if identity is not None and not self._know(identity, message):
+            identity = None
         if self._broker.journal is not None:
-            self._record(Enqueued(self.name, message, due, receives, first_received))
+            self._record(Enqueued(self.name, message, due, receives, first_received, identity))
         self._announce()
+
+    def _insert(self, message: StoredMessage, due: float | None, receives: int, first_received: float | None) -> None:
+        record = Record(message, receives=receives, first_received=first_received)
+        self._store.insert(record, ordered=self._settings.ordering is not Ordering.STANDARD, due=due)
+
+    def _identity(self, message: StoredMessage) -> Identity | None:
+        """
+        Return what the deduplication window knows *message* by, or None.
+
+        A dead letter is known by its message id: its own id may be in the window already, and that must not stop the
+        second failure of the same content.  SQS Developer Guide, "Configure a dead-letter queue redrive".
+        """
+        settings = self._settings
+        if message.source is None:
+            dedup_id = message.dedup_id
+        else:
+            dedup_id = message.id if settings.ordering is Ordering.FIFO else None
+        return None if dedup_id is None else identity_of(settings.dedup_scope, message.key, dedup_id)
+
+    def _know(self, identity: Identity, message: StoredMessage) -> bool:
+        return self._dedup.remember(identity, message.sent_at, message.id, message.sequence)
 
     def _hold(self, record: Record, now: float, until: float) -> None:
         if until > now:
@@ -112,11 +127,20 @@ class QueueCore:
         self._clear()
         self._deleted = True
 
-    def apply(self, event: Enqueued | Leased | Removed | QueuePurged) -> None:
+    def resume(self, last: int) -> None:
+        """Give out no sequence number up to *last* any more."""
+        self._store.last = max(self._store.last, last)
+
+    def apply(self, event: QueueEvent) -> None:
         """Make the change that *event* tells of, without a journal: see `Broker.apply()`."""
         if isinstance(event, Enqueued):
-            self._dedup.expire(event.message.sent_at, self._settings.dedup_window)
-            self._admit(event.message, due=event.due, receives=event.receives, first_received=event.first_received)
+            self._insert(event.message, event.due, event.receives, event.first_received)
+            if event.identity is not None:
+                self._dedup.expire(event.message.sent_at, self._settings.dedup_window)
+                self._know(event.identity, event.message)
+            self._announce()
+        elif isinstance(event, Deduplicated):
+            self._dedup.remember(event.identity, event.at, event.message_id, event.sequence)
         elif isinstance(event, Leased):
             self._apply_lease(self._store.records[event.sequence], event)
         elif isinstance(event, Removed):
@@ -144,6 +168,8 @@ class QueueCore:
         if store.woken:
             store.woken = False
             self._broker.ready.add(self.name)
+        for watcher in self._broker.watchers:
+            watcher(self.name)
 
     def _clear(self) -> None:
         self._store.clear()

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from .._errors import ConfigurationError, InvalidMessageError
 from ._core import QueueCore
+from ._dedup import identity_of
 from ._groups import Record
 from ._settings import Ordering, QueueSettings
 from ._values import Counts, Lease, Outcome, Peek, PutResult, State, StoredMessage
@@ -43,7 +44,7 @@ class Queue(QueueCore):
                 f"queue {self.name!r} is {self._settings.ordering}: its ordering cannot become {settings.ordering}"
             )
         self._settings = settings
-        self._record(QueueConfigured(self.name, self.serial, settings))
+        self._record(QueueConfigured(self.name, self.serial, settings, self._store.last))
 
     # --- in
 
@@ -76,7 +77,7 @@ class Queue(QueueCore):
         if key is None and settings.ordering is Ordering.FIFO:
             raise InvalidMessageError(f"queue {self.name!r} is FIFO: pass ordering_key=… on every publish")
         if dedup_id is not None:
-            first = self._dedup.find(settings.dedup_scope, key, dedup_id)
+            first = self._dedup.find(identity_of(settings.dedup_scope, key, dedup_id))
             if first is not None:
                 return first
         wait = settings.delay if delay is None else delay
@@ -209,6 +210,44 @@ class Queue(QueueCore):
         self._move(now, found, target, attributes)
         self._announce()
         return Outcome.DONE
+
+    def first(self, now: float) -> StoredMessage | None:
+        """Return the message that the next take would meet first, without taking it; a key's turn goes on by it."""
+        self.advance(now)
+        for record in self._store.takeable():
+            self._store.requeue(record)
+            return record.message
+        return None
+
+    def hand_over(self, now: float, sequence: int, target: Queue, *, id: str | None = None) -> bool:  # noqa: A002
+        """
+        Put a visible message into *target* as a new one: new place, age and id, no receives, no source.
+
+        On FIFO its old id becomes its deduplication id, and its key where it has none.  Source: SQS Developer Guide,
+        "Configure a dead-letter queue redrive".
+
+        Returns:
+            Whether there was such a message here.
+        """
+        self.advance(now)
+        target.advance(now)
+        record = self._store.records.get(sequence)
+        if record is None or record.state is not State.VISIBLE:
+            return False
+        message, fifo = record.message, target.settings.ordering is Ordering.FIFO
+        moved = StoredMessage(
+            target._store.last + 1,
+            id or self._broker.new_id(),
+            message.body,
+            message.key or (message.id if fifo else None),
+            message.id if fifo else message.dedup_id,
+            message.attributes,
+            now,
+        )
+        target._admit(moved, due=None)
+        self._remove(record)
+        self._announce()
+        return True
 
     def held(self, now: float, handle: str) -> Lease | Outcome:
         """Return the lease that *handle* names while it lasts; else GONE, STALE, UNKNOWN, or EXPIRED."""

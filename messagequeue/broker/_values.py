@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
@@ -30,6 +31,25 @@ class Outcome(Enum):
     """The lease would end later than `QueueSettings.max_lease` after the receive.  Nothing changed."""
     NO_TARGET = "no_target"
     """The queue has no dead-letter target, or it does not exist.  Nothing changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """
+    What the faces of this package keep beside a body, so that each can read what another put.  None means that there
+    are no attributes and that the message was published when its retention began.
+
+    Attributes:
+        published_at: Seconds since the epoch; None: when its retention began, on a clock of such seconds.
+        attributes: As a handler gets them; None where there are none.
+        types: Data types of attributes that are not what their values look like (`String` of text, `Binary` of bytes).
+        trace: A trace header that travels beside the attributes, or None.
+    """
+
+    published_at: float | None = None
+    attributes: Mapping[str, str | bytes] | None = None
+    types: Mapping[str, str] | None = None
+    trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
