@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from .._errors import ErrorCode, InvalidMessageError, MessageTooLargeError, PublishError
 from .._message import AttributeValue, Receipt

@@ -4,4 +4,14 @@ from __future__ import annotations
 
 from ._journal import Enqueued, Event, Journal, Leased, QueueConfigured, QueueDeleted, QueuePurged, Remembered, Removed
 
-__all__ = ["Enqueued", "Event", "Journal", "Leased", "QueueConfigured", "QueueDeleted", "QueuePurged", "Remembered", "Removed"]
+__all__ = [
+    "Enqueued",
+    "Event",
+    "Journal",
+    "Leased",
+    "QueueConfigured",
+    "QueueDeleted",
+    "QueuePurged",
+    "Remembered",
+    "Removed",
+]
