@@ -76,7 +76,7 @@ class QueueCore:
             )
         if self._broker.journal is not None:
             self._record(Enqueued(self.name, message, due, receives, first_received))
-        self._announce()
+        self._changed()
 
     def _hold(self, record: Record, now: float, until: float) -> None:
         if until > now:
@@ -143,6 +143,9 @@ class QueueCore:
         if store.woken:
             store.woken = False
             self._broker.ready.add(self.name)
+
+    def _changed(self) -> None:
+        self._announce()
         for watcher in self._broker.watchers:
             watcher(self.name)
 

@@ -7,7 +7,8 @@ due by then.  A call costs O(log n) amortised.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 from .._errors import ConfigurationError, InvalidMessageError
 from ._core import QueueCore
@@ -18,6 +19,8 @@ from .storage import QueueConfigured, QueuePurged
 
 #: Characters; longer handles cannot be ours (three numbers), and reading them as numbers would cost.
 _LONGEST_HANDLE = 80
+#: Messages that a shuffled take draws from, beyond those that it returns.
+_DISORDER = 16
 
 
 class Queue(QueueCore):
@@ -87,7 +90,14 @@ class Queue(QueueCore):
 
     # --- out
 
-    def take(self, now: float, limit: int = 1, *, visibility: float | None = None) -> list[Lease]:
+    def take(
+        self,
+        now: float,
+        limit: int = 1,
+        *,
+        visibility: float | None = None,
+        shuffle: Callable[[list[Record]], None] | None = None,
+    ) -> list[Lease]:
         """
         Take up to *limit* messages; each counts as received and stays hidden for *visibility* seconds.
 
@@ -97,6 +107,7 @@ class Queue(QueueCore):
         Args:
             limit: 1 or more.
             visibility: Seconds; None: the queue's.  0: counted as received, and visible all the same.
+            shuffle: Changes the order of those that are first in line, for tests of who relies on it.
         """
         self.advance(now)
         settings, store = self._settings, self._store
@@ -109,7 +120,12 @@ class Queue(QueueCore):
         leases: list[Lease] = []
         out: list[Record] = []
         dead: list[Record] = []
-        for record in store.takeable():
+        line = store.takeable()
+        if shuffle is not None:
+            window = list(islice(line, room + _DISORDER))
+            shuffle(window)
+            line = iter(window)
+        for record in line:
             if bound is not None and record.receives - record.carried >= bound:
                 dead.append(record)
                 continue
@@ -120,9 +136,11 @@ class Queue(QueueCore):
         if target is not None:
             for record in dead:  # afterwards: a queue that is its own target must not meet them in the same take
                 self._move(now, record, target)
+        if shuffle is not None:
+            out.extend(line)
         for record in out:
             store.requeue(record)
-        self._announce()
+        self._changed()
         return leases
 
     def _dead_letter_bound(self) -> tuple[int | None, QueueCore | None]:
@@ -160,7 +178,7 @@ class Queue(QueueCore):
         if isinstance(found, Outcome):
             return found
         self._remove(found)
-        self._announce()
+        self._changed()
         return Outcome.DONE
 
     def extend(self, now: float, handle: str, by: float) -> Outcome:
@@ -181,7 +199,7 @@ class Queue(QueueCore):
         self._hold(found, now, now + by)
         if by <= 0:
             self._store.show(found, now)
-        self._announce()
+        self._changed()
         return Outcome.DONE
 
     def release(self, now: float, handle: str, *, after: float = 0.0) -> Outcome:
@@ -207,7 +225,7 @@ class Queue(QueueCore):
         if target is None:
             return Outcome.NO_TARGET
         self._move(now, found, target, attributes)
-        self._announce()
+        self._changed()
         return Outcome.DONE
 
     def first(self, now: float) -> StoredMessage | None:
@@ -245,7 +263,7 @@ class Queue(QueueCore):
         )
         target._admit(moved, due=None)
         self._remove(record)
-        self._announce()
+        self._changed()
         return True
 
     def held(self, now: float, handle: str) -> Lease | Outcome:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from messagequeue.broker import Broker, DeadLetterPolicy, Queue
 
@@ -33,12 +34,16 @@ class Directory:
     Args:
         broker: Has the messages, and the notes that outlive the process.
         options: How strict to be.
+
+    Attributes:
+        shuffle: Puts the messages of standard queues out of order at a receive; for tests.
     """
 
     def __init__(self, broker: Broker, options: EngineOptions) -> None:
         self.broker = broker
         self.options = options
         self.names = Names(options.account, options.region)
+        self.shuffle: Callable[[list[Any]], None] | None = None
         self._queues: dict[str, SqsQueue] = {}
         self._deleted: dict[str, float] = {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from messagequeue.broker import Broker, Peek
 
@@ -92,6 +92,10 @@ class Engine:
         if action is None:
             raise SqsError(INVALID_ACTION, f"The action {call.action} is not valid for this endpoint.")
         return action(now, call)
+
+    def disorder(self, shuffle: Callable[[list[Any]], None] | None) -> None:
+        """Have *shuffle* put the messages of standard queues out of order at every receive; None: as before."""
+        self._directory.shuffle = shuffle
 
     def next_due(self) -> float | None:
         """Return when `step()` is to be called, whatever requests come; None: there is no need."""

@@ -68,14 +68,14 @@ def receive_message(directory: Directory, handles: Handles, now: float, call: Ca
         raise bad_value(wait, "WaitTimeSeconds", f"Must be >= 0 and <= {WAIT_MAX}, if provided.")
     wait = queue.wait if wait is None else wait
     show = _shower(directory, handles, queue, wish)
-    leases = _repeated(now, queue, wish) or _take(now, queue, wish)
+    leases = _repeated(now, queue, wish) or _take(directory, now, queue, wish)
     if leases:
         return show(leases)
     if not wait:
         if not queue.fifo and queue.queue.counts(now).in_flight >= queue.queue.settings.max_in_flight:
             raise SqsError(OVER_LIMIT, "The maximum number of in flight messages is reached.")
         return {}
-    return Poll(queue.topic, now + wait, _attempter(queue, wish, show))
+    return Poll(queue.topic, now + wait, _attempter(directory, queue, wish, show))
 
 
 def _wish(queue: SqsQueue, call: Call) -> _Wish:
@@ -95,8 +95,9 @@ def _wish(queue: SqsQueue, call: Call) -> _Wish:
     return _Wish(most or 1, visibility, system, call.texts("MessageAttributeNames"), attempt)
 
 
-def _take(now: float, queue: SqsQueue, wish: _Wish) -> Sequence[Lease]:
-    leases = queue.queue.take(now, wish.most, visibility=wish.visibility)
+def _take(directory: Directory, now: float, queue: SqsQueue, wish: _Wish) -> Sequence[Lease]:
+    shuffle = None if queue.fifo else directory.shuffle
+    leases = queue.queue.take(now, wish.most, visibility=wish.visibility, shuffle=shuffle)
     if leases and wish.attempt is not None:
         queue.attempts.pop(wish.attempt, None)
         queue.attempts[wish.attempt] = Attempt(now, leases[0].until - now, tuple(leases))
@@ -127,11 +128,11 @@ def _still_held(now: float, queue: Queue, lease: Lease) -> Lease:
 
 
 def _attempter(
-    queue: SqsQueue, wish: _Wish, show: Callable[[Sequence[Lease]], Result]
+    directory: Directory, queue: SqsQueue, wish: _Wish, show: Callable[[Sequence[Lease]], Result]
 ) -> Callable[[float], Result | None]:
     def attempt(now: float) -> Result | None:
         try:
-            leases = _take(now, queue, wish)
+            leases = _take(directory, now, queue, wish)
         except UnknownQueueError:
             raise no_queue() from None
         return show(leases) if leases else None

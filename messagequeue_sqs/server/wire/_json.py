@@ -71,7 +71,17 @@ def _load(body: bytes) -> Mapping[str, object]:
         raise malformed("The request is no JSON.") from None
     if not isinstance(loaded, dict):
         raise malformed("The request is no JSON object.")
+    if b"\\ud" in body or b"\\uD" in body:
+        _check_surrogates(loaded)
     return loaded
+
+
+def _check_surrogates(loaded: object) -> None:
+    """Escapes can make halves of surrogate pairs, which have no form in UTF-8 and could never be answered with."""
+    try:
+        json.dumps(loaded, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise malformed("The request holds half of a surrogate pair.") from None
 
 
 def malformed(text: str) -> SqsError:
