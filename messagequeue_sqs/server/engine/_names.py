@@ -44,9 +44,9 @@ def split_url(url: str) -> tuple[str | None, str]:
     """
     if "/" not in url:
         return None, url
-    path = url.partition("?")[0].rstrip("/").split("/")
-    account = path[-2]
-    return (account if account.isdigit() else None), path[-1]
+    above, _, name = url.partition("?")[0].rstrip("/").rpartition("/")
+    account = above.rpartition("/")[2]
+    return (account if account.isdigit() else None), name
 
 
 def parse_arn(text: str) -> tuple[str, str, str] | None:
