@@ -28,7 +28,7 @@ NAMESPACE = "{http://queue.amazonaws.com/doc/2012-11-05/}"
 AWS = "AWS.SimpleQueueService."
 
 
-class Refused(Exception):  # noqa: N818 - what SQS did, not what went wrong here
+class Refused(Exception):
     """An error document."""
 
     def __init__(self, status: int, code: str, message: str, type_: str | None = None, fault: str = "Sender") -> None:
@@ -123,9 +123,7 @@ class Driven:
         self.clock.advance(seconds)
         self.settle()
 
-    def post(
-        self, body: bytes | str, target: str | None = None, path: str = "/", **headers: str
-    ) -> HttpAnswer:
+    def post(self, body: bytes | str, target: str | None = None, path: str = "/", **headers: str) -> HttpAnswer:
         """POST a body of JSON as it is."""
         given = {"content-type": "application/x-amz-json-1.0", "host": "sqs.test:9324", **headers}
         if target is not None:
@@ -172,9 +170,7 @@ class Client:
         """Make a request that may wait."""
         request = self._request(action, params)
         all_headers = {**request.headers, "host": "sqs.test:9324", **signed_for(self.region), **(headers or {})}
-        pending = self.server.send(
-            HttpRequest(request.method, request.path, request.query, all_headers, request.body)
-        )
+        pending = self.server.send(HttpRequest(request.method, request.path, request.query, all_headers, request.body))
         pending.read = lambda answer: self._read(action, answer)
         return pending
 
@@ -203,9 +199,9 @@ class Client:
         return self("SendMessage", QueueUrl=url, MessageBody=body, **params)
 
     def receive(self, url: str, most: int = 10, **params: Any) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self(
-            "ReceiveMessage", QueueUrl=url, MaxNumberOfMessages=most, **params
-        ).get("Messages", [])
+        found: list[dict[str, Any]] = self("ReceiveMessage", QueueUrl=url, MaxNumberOfMessages=most, **params).get(
+            "Messages", []
+        )
         return found
 
     def bodies(self, url: str, most: int = 10, **params: Any) -> list[str]:
@@ -218,9 +214,9 @@ class Client:
         self("ChangeMessageVisibility", QueueUrl=url, ReceiptHandle=handle, VisibilityTimeout=timeout)
 
     def attributes(self, url: str, *names: str) -> dict[str, str]:
-        found: dict[str, str] = self(
-            "GetQueueAttributes", QueueUrl=url, AttributeNames=list(names) or ["All"]
-        ).get("Attributes", {})
+        found: dict[str, str] = self("GetQueueAttributes", QueueUrl=url, AttributeNames=list(names) or ["All"]).get(
+            "Attributes", {}
+        )
         return found
 
     def set(self, url: str, **attributes: object) -> None:
@@ -267,8 +263,7 @@ class JsonClient(Client):
 def _decoded(document: Any) -> Any:
     if isinstance(document, dict):
         return {
-            key: base64.b64decode(value) if key == "BinaryValue" else _decoded(value)
-            for key, value in document.items()
+            key: base64.b64decode(value) if key == "BinaryValue" else _decoded(value) for key, value in document.items()
         }
     return [_decoded(item) for item in document] if isinstance(document, list) else document
 

@@ -199,7 +199,9 @@ def test_queue_url_counts_for_account_and_name_only(sqs: Client, url: str) -> No
     assert sqs.send(url)["MessageId"]
 
 
-@pytest.mark.parametrize("url", [None, "", "nope", "http://h/111111111111/q", "http://h/000000000000/Q", "http://[", "/"])
+@pytest.mark.parametrize(
+    "url", [None, "", "nope", "http://h/111111111111/q", "http://h/000000000000/Q", "http://[", "/"]
+)
 def test_queue_url_of_no_queue_is_told_as_such(sqs: Client, url: str | None) -> None:
     """Missing and empty ones, too; names are case-sensitive (behaviour 13, SRV-25)."""
     sqs.create("q")
@@ -210,7 +212,17 @@ def test_queue_url_of_no_queue_is_told_as_such(sqs: Client, url: str | None) -> 
     assert (refused.value.status, refused.value.code) == (400, f"{AWS}NonExistentQueue")
 
 
-TEXTS = ["a\r\nb\rc\td", "<a>&amp;\"'</a>", "]]>", "%2B+ &=", "\u2028", "\U0001f99c", " ", "ünï\u00a0", "\\ud83e\\udd9c"]
+TEXTS = [
+    "a\r\nb\rc\td",
+    "<a>&amp;\"'</a>",
+    "]]>",
+    "%2B+ &=",
+    "\u2028",
+    "\U0001f99c",
+    " ",
+    "ünï\u00a0",
+    "\\ud83e\\udd9c",
+]
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -384,7 +396,9 @@ def test_query_send_without_a_body_lacks_the_parameter(server: Driven) -> None:
     assert xml_error(answer) == ("MissingParameter", "The request must contain the parameter MessageBody.")
 
 
-@pytest.mark.parametrize("form", [b"MaxNumberOfMessages=x", b"Message=%ff", b"\xff", b"MaxNumberOfMessages=" + b"9" * 9999])
+@pytest.mark.parametrize(
+    "form", [b"MaxNumberOfMessages=x", b"Message=%ff", b"\xff", b"MaxNumberOfMessages=" + b"9" * 9999]
+)
 def test_query_of_another_shape_is_refused(server: Driven, form: bytes) -> None:
     """400, never 500 (behaviour 126)."""
     QueryClient(server).create("q")

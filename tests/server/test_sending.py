@@ -56,21 +56,14 @@ def test_ids_are_uuids_of_their_own() -> None:
 def test_digest_of_attributes_is_as_every_sdk_computes_it(sqs: Client) -> None:
     """Names sorted, full types, the bytes of binary values: a recorded value (behaviour 51, SRV-04)."""
     attributes = {
-        "count": text("42", "Number"),
+        "count": text("3", "Number"),
+        "blob": {"DataType": "Binary", "BinaryValue": b"\x01\x02\x03"},
         "color": text("blue"),
-        "blob": {"DataType": "Binary", "BinaryValue": b"\x00\x01\x02\xff"},
     }
-    digest = hashlib.md5()
-    for name in sorted(attributes):
-        value = attributes[name]
-        data = value.get("BinaryValue", str(value.get("StringValue")).encode())
-        kind = b"\x02" if "BinaryValue" in value else b"\x01"
-        assert isinstance(data, bytes)
-        for part in (name.encode(), str(value["DataType"]).encode()):
-            digest.update(len(part).to_bytes(4, "big") + part)
-        digest.update(kind + len(data).to_bytes(4, "big") + data)
 
-    assert sqs.send(sqs.create(), MessageAttributes=attributes)["MD5OfMessageAttributes"] == digest.hexdigest()
+    sent = sqs.send(sqs.create(), MessageAttributes=attributes)
+
+    assert sent["MD5OfMessageAttributes"] == "d838729972a4b70e2d2acd9d59ac847c"
 
 
 @pytest.mark.parametrize("params", [{}, {"MessageBody": ""}])
@@ -304,8 +297,10 @@ def test_keys_are_printable_ascii(sqs: Client, name: str, value: str) -> None:
 
     assert refused_send(sqs, url, **params) == (
         IPV,
-        f"Value {value} for parameter {name} is invalid. Reason: {name} can only include alphanumeric and punctuation "
-        "characters. 1 to 128 in length.",
+        (
+            f"Value {value} for parameter {name} is invalid. Reason: {name} can only include alphanumeric and punctuation "
+            "characters. 1 to 128 in length."
+        ),
     )
 
 
@@ -451,8 +446,10 @@ def test_batch_leaves_out_empty_lists(sqs: Client) -> None:
         (
             {"MessageGroupId": "g"},
             IPV,
-            "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided "
-            "explicitly",
+            (
+                "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided "
+                "explicitly"
+            ),
         ),
     ],
 )

@@ -215,6 +215,8 @@ def _check_kind(name: str, given: Mapping[str, str]) -> None:
 
 
 def _same(queue: SqsQueue, change: dict[str, str]) -> SqsQueue:
+    if change.get(REDRIVE):
+        change[REDRIVE] = parse_redrive(change[REDRIVE]).text
     other = differing(queue.attributes, change)
     if other is None:
         return queue
