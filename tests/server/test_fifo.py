@@ -53,8 +53,8 @@ def test_keys_are_needed_and_delays_refused(sqs: Client) -> None:
         (
             IPV,
             (
-                "Value 2 for parameter DelaySeconds is invalid. Reason: The request include parameter that is not valid "
-                "for this queue type."
+                "Value 2 for parameter DelaySeconds is invalid. Reason: The request include parameter that is not "
+                "valid for this queue type."
             ),
         ),
     ]

@@ -298,8 +298,8 @@ def test_keys_are_printable_ascii(sqs: Client, name: str, value: str) -> None:
     assert refused_send(sqs, url, **params) == (
         IPV,
         (
-            f"Value {value} for parameter {name} is invalid. Reason: {name} can only include alphanumeric and punctuation "
-            "characters. 1 to 128 in length."
+            f"Value {value} for parameter {name} is invalid. Reason: {name} can only include alphanumeric and "
+            "punctuation characters. 1 to 128 in length."
         ),
     )
 

@@ -173,8 +173,8 @@ def test_twelve_hours_are_counted_from_the_receive(sqs: Client, url: str) -> Non
         400,
         IPV,
         (
-            "Value 43200 for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout for the message is "
-            "beyond the limit [43200 seconds]"
+            "Value 43200 for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout for the message "
+            "is beyond the limit [43200 seconds]"
         ),
     )
     sqs.change(url, handle, 43_199)

@@ -37,7 +37,8 @@ class Engine:
         self.broker = broker
         self._directory = Directory(broker, self.options)
         self._moves = Moves(self._directory, new_id)
-        self._actions = self._table(Handles(self._noted(secret)))
+        self._handles = Handles(self._noted(secret))
+        self._actions = self._table(self._handles)
 
     def _noted(self, secret: bytes) -> bytes:
         noted = self.broker.notes(_SECRET).get(_SECRET)
@@ -92,6 +93,10 @@ class Engine:
         if action is None:
             raise SqsError(INVALID_ACTION, f"The action {call.action} is not valid for this endpoint.")
         return action(now, call)
+
+    def opened(self, receipt_handle: str) -> str | None:
+        """Return the broker's handle inside of a receipt handle; None where it is not one of ours."""
+        return self._handles.open(receipt_handle)
 
     def disorder(self, shuffle: Callable[[list[Any]], None] | None) -> None:
         """Have *shuffle* put the messages of standard queues out of order at every receive; None: as before."""
