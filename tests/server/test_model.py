@@ -91,22 +91,11 @@ class SqsMachine(RuleBasedStateMachine):
         if not model.fifo:
             assert [one["Body"] for one in got] == [message.body for message in expected[:most]]
         for one in got:
-            message = (
-                next(
-                    known
-                    for known in model.takeable(now)
-                    if known.body == one["Body"]
-                    and (not model.fifo or known.group == one["Attributes"]["MessageGroupId"])
-                )
-                if timeout
-                else self._known(one, expected)
-            )
+            group = one["Attributes"].get("MessageGroupId")
+            message = next(known for known in expected if (known.body, known.group) == (one["Body"], group))
+            expected = [known for known in expected if known is not message]
             self._take(message, one, timeout)
         self._check_groups(got)
-
-    def _known(self, one: dict[str, Any], expected: list[Known]) -> Known:
-        group = one["Attributes"].get("MessageGroupId")
-        return next(known for known in expected if (known.body, known.group) == (one["Body"], group))
 
     def _take(self, message: Known, one: dict[str, Any], timeout: int) -> None:
         message.receives += 1
