@@ -149,11 +149,16 @@ class LeaseBook:
     def _schedule(self, lease: Lease, now: float) -> None:
         """Due one interval from *now*, or at the deadline where that comes first (or there are no beats)."""
         interval = self.terms.interval
-        if interval is not None and now + interval <= lease.deadline:
-            lease.due = now + interval
-            self._regular[id(lease)] = lease
-        else:
+        if interval is None or now + interval > lease.deadline:
             self._schedule_odd(lease)
+            return
+        due = now + interval
+        last = next(reversed(self._regular.values()), None)
+        if last is not None and due < last.due:  # *now* lies back, where a prolongation was answered late
+            self._schedule_odd(lease, due)
+        else:
+            lease.due = due
+            self._regular[id(lease)] = lease
 
     def _schedule_odd(self, lease: Lease, due: float = math.inf) -> None:
         lease.due = min(due, lease.deadline)

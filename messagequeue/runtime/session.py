@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 from .._errors import (
     ConfigurationError,
@@ -77,7 +79,14 @@ class Session:
         self._book = LeaseBook(LeaseTerms(lease=1.0, interval=None))
         self._settling = Settling(source, faults, stats, topic, on_settled=self._on_settled, on_kept=self._on_kept)
         self._polling = Polling(
-            source, options, faults, stats, topic, room=self._room, on_deliveries=self._on_deliveries
+            source,
+            options,
+            faults,
+            stats,
+            topic,
+            room=self._room,
+            awaited=self._lanes.awaited,
+            on_deliveries=self._on_deliveries,
         )
         self._heart: Heart | None = None
 
@@ -85,6 +94,10 @@ class Session:
         """Begin no more receives and start no more handlers; `run()` drains and returns."""
         self._stopping = True
         self._polling.stop()
+
+    def runs(self, task: asyncio.Task[Any] | None) -> bool:
+        """Whether *task* is that of a handler."""
+        return task in self._handlers
 
     async def run(self) -> None:
         """
@@ -105,12 +118,13 @@ class Session:
             polls = services.create_task(self._polling.run(), name=f"messagequeue polling {self._topic}")
             try:
                 fatal = await polls
-                await self._drain(self._options.drain_timeout)
+                await self._drain()
             except BaseException:
-                await self._drain(0.0)
+                await self._abort()
                 raise
             finally:
                 beats.cancel()
+                await self._close()
         if fatal is not None:
             raise fatal
 
@@ -143,11 +157,13 @@ class Session:
         now = self._loop.time()
         late: list[Held] = []
         for delivery in deliveries:
+            if self._renewed(delivery, now):
+                continue
             held = Held(delivery, self._lanes.key_of(delivery), now)
             held.deadline = now + self._book.terms.lease
             if self._stopping:
                 late.append(held)
-            elif not self._renewed(delivery, now):
+            else:
                 self._admit(held, now)
         if late:
             logger.debug("topic %s: %d messages came after stop and are handed back", self._topic, len(late))
@@ -189,20 +205,39 @@ class Session:
                 break
             self._running += 1
             held.state = State.RUNNING
-            held.task = self._handlers.spawn(self._handle(held), name=f"messagequeue handler {self._topic} {held.id}")
+            held.task = self._handlers.share(self._work(held), name=f"messagequeue handler {self._topic} {held.id}")
+            held.task.add_done_callback(partial(self._ended, held))
         self._stats.running = self._running
         self._polling.wake()
 
-    async def _handle(self, held: Held) -> None:
+    async def _work(self, held: Held) -> None:
+        """Run the handler."""
+        if held.delivery.fault is not None:
+            raise held.delivery.fault
         timeout = self._options.handler_timeout
         timer = None if timeout is None else self._loop.call_later(timeout, self._time_out, held)
         try:
-            raised = await self._call(held)
+            work = self._handler(held.delivery.message)
+            if not inspect.isawaitable(work):
+                raise NotAsyncError
+            await work
         finally:
-            self._running -= 1
-            self._handled(held)
             if timer is not None:
                 timer.cancel()
+
+    def _ended(self, held: Held, task: asyncio.Task[None]) -> None:
+        """
+        The handler is over, in whatever way.
+
+        Called by its task and not part of it: a task that is cancelled before its first step runs nothing of its own,
+        not even a `finally`.
+        """
+        raised = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if held.cancelled is Cancelled.TIMEOUT and isinstance(raised, asyncio.CancelledError):
+            raised = TimeoutError()
+        held.task = None  # else message, task, exception and its frames were a cycle
+        self._running -= 1
+        self._handled(held)
         self._follow(held, raised)
         self._pump()
 
@@ -211,24 +246,6 @@ class Session:
         self._book.remove(held)
         if self._held.get(held.id) is held:
             del self._held[held.id]
-
-    async def _call(self, held: Held) -> BaseException | None:
-        """Run the handler and return what it raised.  Only a cancellation that is not this session's passes through."""
-        if held.delivery.fault is not None:
-            return held.delivery.fault
-        try:
-            work = self._handler(held.delivery.message)
-            if not inspect.isawaitable(work):
-                return NotAsyncError()
-            await work
-        except asyncio.CancelledError as error:
-            task = held.task
-            if task is not None and task.cancelling() > (held.cancelled is not None):
-                raise
-            return TimeoutError() if held.cancelled is Cancelled.TIMEOUT else error
-        except Exception as error:
-            return error
-        return None
 
     def _time_out(self, held: Held) -> None:
         if held.cancelled is None and held.task is not None and held.state is State.RUNNING:
@@ -338,52 +355,75 @@ class Session:
         self._stats.leases_lost += 1
         doing = "its handler is cancelled" if held.state is State.RUNNING else "it had not started"
         self._tell(LeaseLostError, f"the lease of message {held.id} is lost; {doing}", held, error)
-        if held.state is State.RUNNING:
-            if held.task is not None and held.cancelled is None:
-                held.cancelled = Cancelled.LOST
-                held.task.cancel()
-                self._loop.call_later(STUBBORN_AFTER, self._stubborn, held)
-            return
-        self._handled(held)
-        if self._lanes.unready(held):
-            self._fall_back(held, back_at=None)
-        else:
-            self._lanes.remove(held)
-        self._pump()
+        match held.state:
+            case State.RUNNING:
+                if held.cancelled is None and held.task is not None:
+                    held.task.cancel()
+                    self._loop.call_later(STUBBORN_AFTER, self._stubborn, held)
+                held.cancelled = Cancelled.LOST  # whatever else it was cancelled for
+            case State.WAITING:
+                self._handled(held)
+                if self._lanes.unready(held):
+                    self._fall_back(held, back_at=None)
+                else:
+                    self._hand_back(self._lanes.cut(held))
+                self._pump()
+            case State.FINISHING:
+                pass  # lost together with an earlier one of its key, which took it along
 
     # -- the end
 
-    async def _drain(self, timeout: float) -> None:
+    async def _drain(self) -> None:
         """
         Hand back what has not started, wait for what runs, and send what was earned.
 
-        Args:
-            timeout: Seconds for running handlers and parked receives.  0 ends both at once; a receive that is torn
-                down may strand a message until its lease ends, where the source's receives are not cancellable.
+        Handlers have `drain_timeout`; parked receives end by themselves, whatever that is.
         """
         self.stop()
         self._hand_back(self._lanes.drain())
-        if self._polling.cancellable or timeout == 0:
-            await self._polling.close()
-        work = self._polling.parked | set(self._handlers)
-        if work and timeout:
-            await asyncio.wait(work, timeout=timeout)
+        async with asyncio.TaskGroup() as ends:
+            ends.create_task(self._polling.finish(), name=f"messagequeue last receives {self._topic}")
+            ends.create_task(self._drain_handlers(), name=f"messagequeue drain {self._topic}")
+        await self._settle_rest(SETTLE_GRACE)
+
+    async def _drain_handlers(self) -> None:
+        if tasks := set(self._handlers):
+            await asyncio.wait(tasks, timeout=self._options.drain_timeout)
+        await self._cancel_handlers()
+
+    async def _abort(self) -> None:
+        """The same at once.  A receive that is torn down may strand a message until its lease ends."""
+        self.stop()
+        self._hand_back(self._lanes.drain())
         await self._polling.close()
         await self._cancel_handlers()
+        await self._settle_rest(ABORT_GRACE)
+
+    async def _settle_rest(self, grace: float) -> None:
         try:
-            async with asyncio.timeout(SETTLE_GRACE if timeout else ABORT_GRACE):
+            async with asyncio.timeout(grace):
                 await self._settling.idle()
         except TimeoutError:
             logger.error("topic %s: %d messages could not be settled in time", self._topic, self._settling.pending)
+
+    async def _close(self) -> None:
+        """End every task of this session, also where a second cancellation cut the drain short."""
+        self._cancel_running()
+        try:
+            await self._polling.close()
         finally:
             await self._settling.close()
 
-    async def _cancel_handlers(self) -> None:
+    def _cancel_running(self) -> list[Held]:
         running = [held for held in self._held.values() if held.state is State.RUNNING]
         for held in running:
             if held.cancelled is None and held.task is not None:
                 held.cancelled = Cancelled.DRAIN
                 held.task.cancel()
+        return running
+
+    async def _cancel_handlers(self) -> None:
+        running = self._cancel_running()
         tasks = set(self._handlers)
         if tasks:
             await asyncio.wait(tasks, timeout=UNWIND_GRACE)

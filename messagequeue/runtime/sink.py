@@ -37,7 +37,9 @@ class Throttle:
         """
         since, written, left_out = self._written.get(kind, (now, 0, 0))
         if now - since >= self._quiet:
-            self._written[kind] = (now, 1, 0)
+            # Where lines were left out lately, the stream goes on: this line stands for a period, not for a new burst.
+            goes_on = left_out and now - since < 2 * self._quiet
+            self._written[kind] = (now, self._burst if goes_on else 1, 0)
             return left_out
         if written < self._burst:
             self._written[kind] = (since, written + 1, 0)
@@ -55,13 +57,20 @@ class Faults:
         self._throttle = Throttle()
 
     def tell(self, error: ConsumeError, now: float) -> None:
-        """Never raises: a sink that does is logged."""
+        """
+        Never raises: a sink that does is logged.
+
+        A `CancelledError` is one of its errors, too (it read the result of a cancelled future): this is no place where
+        a task can be cancelled.  Only what ends the process passes through.
+        """
         self._log(error, now)
         if self._sink is None:
             return
         try:
             self._sink(error)
-        except Exception:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
             logger.exception("on_error of topic %s raised", self._topic)
 
     def _log(self, error: ConsumeError, now: float) -> None:

@@ -32,6 +32,9 @@ class OwnedTasks:
     def __len__(self) -> int:
         return len(self._tasks)
 
+    def __contains__(self, task: object) -> bool:
+        return task in self._tasks
+
     def __iter__(self) -> Iterator[asyncio.Task[Any]]:
         return iter(tuple(self._tasks))
 
@@ -69,6 +72,17 @@ class OwnedTasks:
     def _report(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._logger.error("task %s failed", task.get_name(), exc_info=error)
+
+
+def own_cancellation(error: BaseException) -> bool:
+    """
+    Whether *error* is there because somebody cancelled the task that runs.
+
+    A `CancelledError` may also come out of what was awaited (a shared task that ended, a connection that was closed).
+    Then nobody wants this task to end, and it is a fault like any other.
+    """
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
 async def outcome(task: asyncio.Task[T]) -> T:
