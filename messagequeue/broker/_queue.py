@@ -7,6 +7,7 @@ due by then.  A call costs O(log n) amortised.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 
@@ -17,8 +18,8 @@ from ._settings import Ordering, QueueSettings
 from ._values import Counts, Lease, Outcome, Peek, PutResult, State, StoredMessage
 from .storage import QueueConfigured, QueuePurged
 
-#: Characters; longer handles cannot be ours (three numbers), and reading them as numbers would cost.
-_LONGEST_HANDLE = 80
+#: Three numbers above zero, each written in one way, and short enough that reading them costs nothing.
+_HANDLE = re.compile(r"([1-9]\d{0,25})\.([1-9]\d{0,25})\.([1-9]\d{0,25})", re.ASCII)
 #: Messages that a shuffled take draws from, beyond those that it returns.
 _DISORDER = 16
 
@@ -46,6 +47,7 @@ class Queue(QueueCore):
                 f"queue {self.name!r} is {self._settings.ordering}: its ordering cannot become {settings.ordering}"
             )
         self._settings = settings
+        self._advanced_to = None
         self._record(QueueConfigured(self.name, self.serial, settings))
 
     # --- in
@@ -275,12 +277,11 @@ class Queue(QueueCore):
         return self._lease_of(found) if found.state is State.IN_FLIGHT else Outcome.EXPIRED
 
     def _find(self, handle: str) -> Record | Outcome:
-        parts = handle.split(".") if len(handle) <= _LONGEST_HANDLE and handle.isascii() else []
-        if len(parts) != 3 or not all(map(str.isdigit, parts)):
+        numbers = _HANDLE.fullmatch(handle)
+        if numbers is None or int(numbers[1]) != self.serial:
             return Outcome.UNKNOWN
-        serial, sequence, receive = map(int, parts)
-        known = serial == self.serial and 0 < sequence <= self._store.last and receive > 0
-        if not known or handle != f"{serial}.{sequence}.{receive}":
+        sequence, receive = int(numbers[2]), int(numbers[3])
+        if sequence > self._store.last:
             return Outcome.UNKNOWN
         record = self._store.records.get(sequence)
         if record is None:

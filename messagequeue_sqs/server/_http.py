@@ -163,6 +163,20 @@ def _chunk_size(line: bytearray) -> int:
         raise BadRequestError(400, "a chunk has no size") from None
 
 
+#: Names of headers in lower case, as clients write them; there are few, and they come with every request.
+_NAMES: dict[str, str] = {}
+_MOST_NAMES = 256
+
+
+def _lower(name: str) -> str:
+    if not name or name[-1] in " \t" or name[0] in " \t":
+        raise BadRequestError(400, "a header is no `Name: value`")
+    lower = name.lower()
+    if len(_NAMES) < _MOST_NAMES:
+        _NAMES[name] = lower
+    return lower
+
+
 def _parsed(text: str) -> _Head:
     first, *lines = text.split("\r\n")
     words = first.split(" ")
@@ -171,9 +185,9 @@ def _parsed(text: str) -> _Head:
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
-        if not colon or not name or name[-1] in " \t" or name[0] in " \t":
+        if not colon:
             raise BadRequestError(400, "a header is no `Name: value`")
-        headers[name.lower()] = value.strip(" \t")
+        headers[_NAMES.get(name) or _lower(name)] = value.strip(" \t")
     path, _, query = words[1].partition("?")
     if "://" in path:  # RFC 9112, 3.2.2: the absolute form is understood, too
         path = "/" + path.partition("://")[2].partition("/")[2]

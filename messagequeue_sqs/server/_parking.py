@@ -131,6 +131,8 @@ class Parking:
         self._arm()
 
     def _touch(self, topic: str) -> None:
+        if topic in self._touched:
+            return
         if not self._touched and not self._running and not self.inside:
             self._call_soon(self.run)
         self._touched.add(topic)

@@ -240,12 +240,16 @@ class SQSServer:
         return self._running
 
 
+#: The digit of a UUID that says how it is laid out, for each that may be drawn.
+_VARIANT = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
+
+
 def _uuids() -> Callable[[], str]:
     """Return a source of version 4 UUIDs, seeded by the system; asking the system for each costs more than the rest."""
-    bits = random.Random(os.urandom(16)).getrandbits
+    draw_bytes = random.Random(os.urandom(16)).randbytes
 
     def draw() -> str:
-        text = f"{(bits(128) & ~(0xF << 76) | 4 << 76) & ~(3 << 62) | 2 << 62:032x}"
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        text = draw_bytes(16).hex()
+        return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{_VARIANT[text[16]]}{text[17:20]}-{text[20:]}"
 
     return draw

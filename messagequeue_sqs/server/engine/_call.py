@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 #: The members of an answer, as the service model names them; bytes only where the model has a blob.
 Result: TypeAlias = "dict[str, object]"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """
     One request, its members of the types that the service model gives them; none is None.
 

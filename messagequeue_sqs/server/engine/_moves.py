@@ -127,6 +127,8 @@ class Moves:
 
     def next_due(self) -> float | None:
         """Return when `step()` has something to do; None: never."""
+        if not self._tasks:
+            return None
         return min((task.due for task in self._tasks if task.status == RUNNING), default=None)
 
     def step(self, now: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -24,11 +24,13 @@ _NO_IDENTITY = (
     "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"
 )
 _NONE: Mapping[str, Attribute] = {}
+#: Bytes of a character at most.
+_UTF8_BYTES = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Draft:
-    """A message that was checked."""
+    """A message that was checked.  Not frozen, which would cost more than all the checks."""
 
     body: bytes
     attributes: Mapping[str, Attribute]
@@ -55,8 +57,12 @@ def send_message_batch(directory: Directory, now: float, call: Call) -> Result:
     return each(entries, lambda entry: _put(now, queue, _draft(directory, queue, entry, call.trace)))
 
 
-def _check_total(entries: object) -> None:
-    total = sum(map(_size, cast("list[Entry]", entries)))
+def _check_total(entries: Sequence[Entry]) -> None:
+    if not any("MessageAttributes" in entry for entry in entries):
+        characters = sum(len(cast(str, entry.get("MessageBody", ""))) for entry in entries)
+        if characters * _UTF8_BYTES <= BATCH_BYTES:
+            return
+    total = sum(map(_size, entries))
     if total > BATCH_BYTES:
         raise SqsError(
             BATCH_TOO_LONG, f"Batch requests cannot be longer than {BATCH_BYTES} bytes. You have sent {total} bytes."

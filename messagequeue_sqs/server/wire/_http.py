@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 JSON_TYPE = "application/x-amz-json-1.0"
 XML_TYPE = "text/xml"
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(NamedTuple):
     """
     Attributes:
         method: In capitals.
@@ -27,8 +26,7 @@ class HttpRequest:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class HttpAnswer:
+class HttpAnswer(NamedTuple):
     """
     Attributes:
         headers: Beside those of type and length.

@@ -19,6 +19,7 @@ from ._http import JSON_TYPE, HttpAnswer, HttpRequest
 from ._shapes import ACTIONS, ATTRIBUTE_PARTS, Kind, Member
 
 _TARGET = "AmazonSQS."
+_TEXT = Kind.TEXT
 
 
 class JsonProtocol:
@@ -93,8 +94,12 @@ def read_members(given: Mapping[str, object], members: Mapping[str, Member]) -> 
     read = {}
     for name, value in given.items():
         member = members.get(name)
-        if member is not None and value is not None:
-            read[name] = _READERS[member.kind](name, value, member)
+        if member is None or value is None:
+            continue
+        # Most members are text: it costs less to ask here than to be sent on.
+        read[name] = (
+            value if member.kind is _TEXT and type(value) is str else _READERS[member.kind](name, value, member)
+        )
     return read
 
 
