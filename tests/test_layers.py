@@ -30,6 +30,8 @@ LAYERS = {
     "messagequeue_sqs._md5": 1,
     "messagequeue_sqs._queue": 1,
     "messagequeue_sqs._wire": 1,
+    "messagequeue_sqs.server._http": 1,
+    "messagequeue_sqs.server._signing": 1,
     "messagequeue_sqs.server.engine": 1,
     "messagequeue_sqs.server.wire": 1,
     "messagequeue.embedded._commit": 2,
@@ -47,10 +49,14 @@ LAYERS = {
     "messagequeue_sqs._sender": 2,
     "messagequeue_sqs._settling": 2,
     "messagequeue_sqs._source": 2,
+    "messagequeue_sqs.server._clock": 2,
+    "messagequeue_sqs.server._connection": 2,
+    "messagequeue_sqs.server._parking": 2,
+    "messagequeue_sqs.server._service": 2,
+    "messagequeue_sqs.server._troubles": 2,
     "messagequeue.broker.storage.sqlite": 3,
     "messagequeue.telemetry._otel": 3,
     "messagequeue_sqs._client": 3,
-    "messagequeue_sqs.server.app": 3,
 }
 COMPOSITION = 4
 

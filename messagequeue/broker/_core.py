@@ -6,7 +6,6 @@ Here every change is journalled and announced, and here a journal's events are a
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ._dedup import DedupWindow, identity_of
@@ -31,7 +30,7 @@ class UnknownQueueError(LookupError):
 class QueueCore:
     """The state of a queue and its transitions; `Queue` decides."""
 
-    __slots__ = ("_broker", "_dedup", "_deleted", "_full", "_settings", "_store", "name", "serial")
+    __slots__ = ("_advanced_to", "_broker", "_dedup", "_deleted", "_full", "_settings", "_store", "name", "serial")
 
     def __init__(self, broker: Broker, name: str, serial: int, settings: QueueSettings) -> None:
         self.name = name
@@ -42,6 +41,8 @@ class QueueCore:
         self._dedup = DedupWindow()
         self._full = False
         self._deleted = False
+        # What is due by then has happened; None where something may have come that was due earlier.
+        self._advanced_to: float | None = None
 
     @property
     def settings(self) -> QueueSettings:
@@ -51,6 +52,9 @@ class QueueCore:
         """Let everything happen that is due: delays and leases end, retention ends, deduplication ids are forgotten."""
         if self._deleted:
             raise UnknownQueueError(self.name)
+        if now == self._advanced_to:
+            return
+        self._advanced_to = now
         store, settings = self._store, self._settings
         store.advance(now)
         self._dedup.expire(now, settings.dedup_window)
@@ -64,13 +68,15 @@ class QueueCore:
     def _admit(
         self, message: StoredMessage, *, due: float | None, receives: int = 0, first_received: float | None = None
     ) -> None:
+        if message.source is not None:
+            self._advanced_to = None  # a dead letter may be too old for this queue
         self._insert(message, due, receives, first_received)
         identity = self._identity(message)
         if identity is not None and not self._know(identity, message):
             identity = None
         if self._broker.journal is not None:
             self._record(Enqueued(self.name, message, due, receives, first_received, identity))
-        self._announce()
+        self._changed()
 
     def _insert(self, message: StoredMessage, due: float | None, receives: int, first_received: float | None) -> None:
         record = Record(message, receives=receives, first_received=first_received)
@@ -104,8 +110,7 @@ class QueueCore:
     def _move(self, now: float, record: Record, target: QueueCore, attributes: object = None) -> None:
         message = record.message
         fifo = target.settings.ordering is Ordering.FIFO
-        moved = replace(
-            message,
+        moved = message._replace(
             sequence=target._store.last + 1,
             key=message.id if fifo and message.key is None else message.key,
             attributes=message.attributes if attributes is None else attributes,
@@ -133,12 +138,13 @@ class QueueCore:
 
     def apply(self, event: QueueEvent) -> None:
         """Make the change that *event* tells of, without a journal: see `Broker.apply()`."""
+        self._advanced_to = None
         if isinstance(event, Enqueued):
             self._insert(event.message, event.due, event.receives, event.first_received)
             if event.identity is not None:
                 self._dedup.expire(event.message.sent_at, self._settings.dedup_window)
                 self._know(event.identity, event.message)
-            self._announce()
+            self._changed()
         elif isinstance(event, Deduplicated):
             self._dedup.remember(event.identity, event.at, event.message_id, event.sequence)
         elif isinstance(event, Leased):
@@ -168,6 +174,9 @@ class QueueCore:
         if store.woken:
             store.woken = False
             self._broker.ready.add(self.name)
+
+    def _changed(self) -> None:
+        self._announce()
         for watcher in self._broker.watchers:
             watcher(self.name)
 

