@@ -8,7 +8,6 @@ import os
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import TracebackType
 
 from messagequeue import ClosedError, ConfigurationError
@@ -51,7 +50,6 @@ class SQSServer:
     Args:
         host: Where to listen; anything but this machine deserves `keys`.
         port: 0: a free one.
-        data: A folder that keeps everything, or None.
         broker: Shares the queues with others in this process; None: one of its own.
         clock: What time it is; None: the machine's.  `ManualClock` in tests.
         queues: Made at the start, as `[queues]` of a file has them.
@@ -73,7 +71,6 @@ class SQSServer:
         host: str = "127.0.0.1",
         port: int = 0,
         *,
-        data: str | Path | None = None,
         broker: Broker | None = None,
         clock: Clock | None = None,
         queues: Mapping[str, Mapping[str, object]] | None = None,
@@ -88,8 +85,6 @@ class SQSServer:
         max_request_bytes: int = MAX_REQUEST_BYTES,
         max_in_flight: int | None = None,
     ) -> None:
-        if data is not None:
-            raise ConfigurationError("data=... is not supported yet: leave it out, and nothing outlives the server")
         if not account.isdigit() or len(account) != 12:
             raise ConfigurationError(f"account={account!r}: give twelve digits")
         options = EngineOptions(

@@ -38,7 +38,6 @@ def main(argv: Sequence[str]) -> int:
         server = SQSServer(
             args.host,
             args.port,
-            data=args.data,
             queues=queues_from_toml(args.queues) if args.queues else None,
             keys=_keys(os.environ.get(KEYS_VARIABLE)),
             account=args.account,
@@ -60,14 +59,11 @@ def main(argv: Sequence[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="messagequeue serve",
-        description="Answers as Amazon SQS does, for development, tests and single machines.  Any AWS SDK can talk to "
-        "it: give it the address as endpoint URL, and any credentials.",
+        description="Answers as Amazon SQS does, for development and tests.  Any AWS SDK can talk to it: give it the "
+        "address as endpoint URL, and any credentials.  It keeps nothing when it ends.",
     )
     made.add_argument("--host", default="127.0.0.1", help="where to listen (%(default)s)")
     made.add_argument("--port", type=int, default=DEFAULT_PORT, help="0 for a free one (%(default)s)")
-    kept = made.add_mutually_exclusive_group()
-    kept.add_argument("--data", metavar="FOLDER", help="keep everything there")
-    kept.add_argument("--memory", action="store_true", help="keep nothing (the default)")
     made.add_argument("--queues", metavar="FILE", help="a TOML file of queues to make at the start")
     made.add_argument("--region", default=DEFAULT_REGION, help="of requests that name none (%(default)s)")
     made.add_argument("--account", default=DEFAULT_ACCOUNT, help="of all queues (%(default)s)")
