@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
+import os
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -21,6 +22,9 @@ from ._version import __version__
 
 #: Exit codes: everything is well; the broker did not answer; the configuration or the command line is wrong.
 OK, FAILED, WRONG = 0, 1, 2
+
+#: What shells report of a program that was ended by SIGPIPE.
+PIPE_CLOSED = 141
 
 _SERVE = "messagequeue_sqs.server.command"
 
@@ -41,6 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return asyncio.run(_check(_config(args), args.timeout))
     except ConfigurationError as exc:
         return _fail(str(exc), WRONG)
+    except BrokenPipeError:
+        # Nobody reads on, such as `| head`.  Python would say so once more when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -124,6 +132,7 @@ async def _answers(half: str, config: Config, timeout: float) -> bool:
 def _write(lines: Sequence[str] | Iterator[str]) -> None:
     for line in lines:
         sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _fail(message: str, code: int) -> int:

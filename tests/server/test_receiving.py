@@ -116,28 +116,28 @@ def test_system_attributes_of_both_spellings_are_added(sqs: Client) -> None:
 @pytest.mark.parametrize(
     ("wanted", "shown"),
     [
-        (["All"], {"foo.a", "foo.b", "bar"}),
-        ([".*"], {"foo.a", "foo.b", "bar"}),
-        (["*"], {"foo.a", "foo.b", "bar"}),
-        (["foo.*"], {"foo.a", "foo.b"}),
-        (["fo.*"], {"foo.a", "foo.b"}),
-        (["foo"], set()),
-        (["bar"], {"bar"}),
-        (["BAR"], set()),
-        (["bar", "foo.a", "nope"], {"bar", "foo.a"}),
-        (["x" * 257, "a b", ""], set()),
-        ([], set()),
+        (["All"], ["bar", "foo.a", "foo.b"]),
+        ([".*"], ["bar", "foo.a", "foo.b"]),
+        (["*"], ["bar", "foo.a", "foo.b"]),
+        (["foo.*"], ["foo.a", "foo.b"]),
+        (["fo.*"], ["foo.a", "foo.b"]),
+        (["foo"], []),
+        (["bar"], ["bar"]),
+        (["BAR"], []),
+        (["bar", "foo.a", "nope"], ["bar", "foo.a"]),
+        (["x" * 257, "a b", ""], []),
+        ([], []),
     ],
     ids=str,
 )
-def test_user_attributes_are_chosen_by_name(sqs: Client, wanted: list[str], shown: set[str]) -> None:
+def test_user_attributes_are_chosen_by_name(sqs: Client, wanted: list[str], shown: list[str]) -> None:
     """Exact, prefixes, all; what is no name chooses nothing (behaviour 75, SRV-24)."""
     url = sqs.create()
     attributes = {name: {"DataType": "String", "StringValue": name} for name in ("foo.a", "foo.b", "bar")}
     sqs.send(url, MessageAttributes=attributes)
 
     [got] = sqs.receive(url, MessageAttributeNames=wanted)
-    assert set(got.get("MessageAttributes", {})) == shown
+    assert sorted(got.get("MessageAttributes", {})) == shown
 
 
 def test_digest_is_of_the_attributes_that_are_shown(sqs: Client) -> None:
