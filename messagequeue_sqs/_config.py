@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from messagequeue._errors import ConfigurationError
@@ -20,6 +20,8 @@ CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 20.0
 #: Seconds that a receive's answer may take beyond its long poll.
 _POLL_MARGIN = 10.0
+#: What `SQSConfig.transport` may be.
+TRANSPORTS = ("auto", "fast", "sdk")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,11 @@ class SQSConfig:
         high=900,
         optional=True,
     )
+    transport: Literal["auto", "fast", "sdk"] = option(
+        "auto",
+        "How sends, receives, deletes and prolongations travel: `auto`, the short path where it does what the AWS SDK "
+        "would do, else the SDK; `fast`, the short path or an error; `sdk`, the SDK alone.",
+    )
     verify_checksums: bool = option(True, "Compare the MD5s that SQS returns with what was sent and received.")
     consume: ConsumeOptions = field(default=ConsumeOptions())
     publish: PublishOptions = field(default=PublishOptions())
@@ -75,6 +82,8 @@ class SQSConfig:
         for name in ("queue_address", "region", "profile"):
             object.__setattr__(self, name, _text_or_none(name, getattr(self, name)))
         check_options(self)
+        if self.transport not in TRANSPORTS:
+            raise ConfigurationError(f"transport={self.transport!r}: give one of {', '.join(TRANSPORTS)}")
         if self.queue_address is not None:
             _check_address(self.queue_address)
         _check_type("consume", self.consume, ConsumeOptions)
