@@ -1,5 +1,5 @@
 """
-Every error and signal of `messagequeue`; not where foreign errors are translated (each provider has one table for that).
+Every error and signal of `messagequeue`; not where foreign errors are translated (each provider has a table for that).
 
     MessageQueueError
     ├── ErrEmptyTopicName (ValueError)

@@ -80,19 +80,19 @@ class Field:
         return isinstance(self.hint, type) and is_dataclass(self.hint)
 
     @property
+    def is_text(self) -> bool:
+        """It can be given as text; where False, only in code."""
+        return any(_is_text(kind) for kind in _members(self.hint))
+
+    @property
     def optional(self) -> bool:
         """None is a value of it."""
         return NoneType in _members(self.hint)
 
 
 def option_fields(config: type[Any]) -> list[Field]:
-    """
-    Return every option of *config*, tables opened, in the order of declaration.
-
-    Raises:
-        ConfigurationError: an annotation cannot be resolved when the program runs.
-    """
-    return list(_walk(config, ()))
+    """Return every option of *config* that has a form as text, tables opened, in the order of declaration."""
+    return [field for field in _walk(config, ()) if field.is_text]
 
 
 def _walk(config: type[Any], above: tuple[str, ...]) -> Iterator[Field]:
@@ -104,13 +104,7 @@ def _walk(config: type[Any], above: tuple[str, ...]) -> Iterator[Field]:
 
 
 def _own_fields(config: type[Any]) -> dict[str, Field]:
-    try:
-        hints = get_type_hints(config)
-    except NameError as exc:
-        raise ConfigurationError(
-            f"{config.__module__}.{config.__qualname__}: no type {exc.name!r} when the program runs; "
-            "its provider must import it outside of TYPE_CHECKING"
-        ) from exc
+    hints = _hints(config)
     return {
         item.name: Field(
             (item.name,),
@@ -121,6 +115,22 @@ def _own_fields(config: type[Any]) -> dict[str, Field]:
         for item in fields(config)
         if item.init
     }
+
+
+def _hints(config: type[Any]) -> dict[str, Any]:
+    """
+    Return the types of the fields; `object` for one that is imported for type checkers only.
+
+    So that a config may have a field of its SDK's type without importing the SDK.
+    """
+    unknown: dict[str, Any] = {}
+    while True:
+        try:
+            return get_type_hints(config, localns=unknown)
+        except NameError as exc:
+            if exc.name is None or exc.name in unknown:
+                raise
+            unknown[exc.name] = object
 
 
 def read_table(config: type[Any], tree: Mapping[str, Given | Tree], where: str) -> dict[str, object]:
@@ -217,6 +227,11 @@ def _members(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
+def _is_text(kind: Any) -> bool:
+    named = isinstance(kind, type) and issubclass(kind, bool | int | float | str | Enum | PurePath)
+    return named or get_origin(kind) is Literal
+
+
 def _from_text(text: str, kind: Any) -> object:
     if kind is bool:
         return _switch(text.strip().lower())
@@ -259,6 +274,8 @@ def _from_typed(value: object, kind: Any) -> object:
 
 
 def _expected(field: Field, kinds: list[Any]) -> str:
+    if not field.is_text:
+        return "it in code: it has no form as text"
     words = " or ".join(_word(kind) for kind in kinds)
     number = any(kind in (int, float) for kind in kinds)
     bounds = f" {_bounds(field.rule)}" if number and field.rule.get("low") is not None else ""

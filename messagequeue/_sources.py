@@ -78,33 +78,49 @@ def env_tree(environ: Mapping[str, str], prefix: str) -> Tree:
     if not prefix:
         raise ConfigurationError("prefix='': give one that no other program's variables begin with")
     tree: Tree = {}
+    variables = _Variables(prefix)
     for name in sorted(environ):
-        path = _env_path(name, prefix) if name.startswith(prefix) else None
+        path = variables.path(name) if name.startswith(prefix) else None
         if path is not None and environ[name].strip():
             _put(tree, path, Given(environ[name], name, text=True))
     return tree
 
 
-def _env_path(name: str, prefix: str) -> tuple[str, ...] | None:
-    """Return where a variable's value goes; None where its provider lacks a module, so that nobody can tell."""
-    rest = name.removeprefix(prefix)
-    half: tuple[str, ...] = ()
-    for word in HALVES:
-        if rest.startswith(f"{word.upper()}_"):
-            rest, half = rest[len(word) + 1 :], (word,)
-    if rest == "PROVIDER":
-        return (*half, "provider")
-    provider, _, option = rest.partition("_")
-    known = provider_names()
-    if provider.lower() not in known or provider != provider.upper() or not option:
-        raise ConfigurationError(_unknown_variable(name, prefix, known))
-    try:
-        table = {field.env: field for field in option_fields(find_provider(provider.lower()).config)}
-    except ProviderNotInstalledError:
-        return None  # whoever selects this provider gets the error; others are not harmed by its variables
-    if option not in table:
-        raise ConfigurationError(_unknown_option(name, name.removesuffix(option), table))
-    return (*half, provider.lower(), *table[option].path)
+class _Variables:
+    """What variables with a prefix mean.  Asks once for the providers and for each one's options: that reads files."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._known = provider_names()
+        self._tables: dict[str, dict[str, Field] | None] = {}
+
+    def path(self, name: str) -> tuple[str, ...] | None:
+        """Return where a variable's value goes; None where its provider lacks a module, so that nobody can tell."""
+        rest = name.removeprefix(self._prefix)
+        words = [word for word in HALVES if rest.startswith(f"{word.upper()}_")]
+        half = tuple(words)
+        rest = rest.removeprefix(f"{words[0].upper()}_") if words else rest
+        if rest == "PROVIDER":
+            return (*half, "provider")
+        provider, _, option = rest.partition("_")
+        if provider.lower() not in self._known or provider != provider.upper() or not option:
+            raise ConfigurationError(_unknown_variable(name, self._prefix, self._known))
+        table = self._table(provider.lower())
+        if table is None:
+            return None
+        if option not in table:
+            raise ConfigurationError(_unknown_option(name, name.removesuffix(option), table))
+        return (*half, provider.lower(), *table[option].path)
+
+    def _table(self, provider: str) -> dict[str, Field] | None:
+        if provider not in self._tables:
+            try:
+                fields = option_fields(find_provider(provider).config)
+                self._tables[provider] = {field.env: field for field in fields}
+            except ProviderNotInstalledError:
+                # Whoever selects this provider gets the error; others are not harmed by its variables.
+                self._tables[provider] = None
+        return self._tables[provider]
 
 
 def _unknown_variable(name: str, prefix: str, known: tuple[str, ...]) -> str:

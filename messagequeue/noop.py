@@ -23,6 +23,9 @@ CAPABILITIES = Capabilities(
     ordering=True, ordering_key="accepted", deduplication=True, max_delay=900.0, receive_cancellable=True
 )
 
+#: Bytes that SQS counts for an attribute's type: `String`, `Number` or `Binary`.
+_TYPE_SIZE = 6
+
 #: Seconds; nothing is ever leased.
 _LEASE = 30.0
 
@@ -31,8 +34,8 @@ _LEASE = 30.0
 class NoopConfig:
     """The options of provider `noop`."""
 
-    max_size: int = option(
-        1_048_576, "Bytes of one message at most, attributes counted; SQS's limit by default.", unit="bytes", low=1
+    max_message_size: int = option(
+        1_048_576, "Body and attributes of a message, counted as SQS counts.", unit="bytes", low=1
     )
     consume: ConsumeOptions = ConsumeOptions()
     publish: PublishOptions = PublishOptions()
@@ -49,7 +52,7 @@ class NoopPublisherProvider(RuntimePublisherProvider):
         super().__init__("noop", self._config.publish)
 
     async def _open_sender(self, topic: str) -> Sender:
-        return _Sender(topic, self._config.max_size)
+        return _Sender(topic, self._config.max_message_size)
 
     async def _ping(self) -> None:
         return
@@ -86,7 +89,8 @@ class _Sender:
 
     def measure(self, message: EncodedMessage, /) -> int:
         attributes = message.attributes or {}
-        size = _size(message.body) + sum(_size(name) + _size(value) for name, value in attributes.items())
+        size = _size(message.body)
+        size += sum(_size(name) + _TYPE_SIZE + _size(value) for name, value in attributes.items())
         if size > self._max_size:
             raise MessageTooLargeError(size=size, limit=self._max_size, topic=self._topic)
         return size

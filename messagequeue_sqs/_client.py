@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import io
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -55,6 +56,7 @@ class BotoApi:
 
     def __init__(self, client: Any) -> None:
         self._client = client
+        client.meta.events.register("before-send.sqs", _stream_large_body)
         self._endpoint = _without_user(client.meta.endpoint_url)
 
     @property
@@ -111,6 +113,17 @@ def translate(error: Exception, action: str, target: str, endpoint: str) -> _fau
         fault = _faults.fault_of_class(kind.__name__ for kind in type(error).__mro__)
         name, words = type(error).__name__, str(error)
     return _faults.CallError(_faults.describe(action, target, endpoint, fault, name, words), fault=fault, name=name)
+
+
+#: Bytes of a request's body above which aiohttp warns (a `ResourceWarning`) unless it comes as a stream.  A full batch
+#: of 1 MiB has more, with its JSON around it.
+_LARGE_BODY = 1_000_000
+
+
+def _stream_large_body(request: Any, **_: Any) -> None:
+    """Before each attempt, make a stream of a large body; where warnings are errors, the send would fail."""
+    if isinstance(request.body, bytes) and len(request.body) > _LARGE_BODY:
+        request.body = io.BytesIO(request.body)
 
 
 def _is_from_sqs(answer: dict[str, Any]) -> bool:

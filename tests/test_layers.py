@@ -38,6 +38,8 @@ LAYERS = {
     "messagequeue_sqs._wire": 1,
     "messagequeue_sqs.server.engine": 1,
     "messagequeue_sqs.server.wire": 1,
+    "messagequeue.embedded._config": 2,
+    "messagequeue.embedded._hub": 2,
     "messagequeue.embedded._sender": 2,
     "messagequeue.embedded._source": 2,
     "messagequeue.idempotency": 2,

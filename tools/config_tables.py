@@ -15,7 +15,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import MISSING
 from pathlib import Path
-from typing import get_type_hints
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -61,11 +60,10 @@ def documents() -> list[Path]:
 def _rows(name: str) -> Iterator[str]:
     shared = SHARED.get(name)
     config = shared or find_provider(name).config
-    hints = get_type_hints(config)
     start = f"MESSAGEQUEUE_<PROVIDER>_{name.upper()}_" if shared else f"MESSAGEQUEUE_{name.upper()}_"
     prefix = f"{name}." if shared else ""
     for option in option_fields(config):
-        if hints[option.path[0]] not in SHARED.values():
+        if shared or option.path[0] not in SHARED:
             yield _row(option, f"{prefix}{option.key}", f"{start}{option.env}")
 
 

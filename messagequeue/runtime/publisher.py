@@ -124,7 +124,8 @@ class RuntimePublisher:
         """
         See `Publisher.publish_many()`.
 
-        *items* is read as room comes (`PublishOptions.max_pending`), so that it may be longer than memory is wide.
+        *items* is read as room comes (`PublishOptions.max_pending`), so that it may be longer than memory is wide; what
+        others publish meanwhile may come in between.
         Of a list or tuple all options are checked before anything is sent; of any other iterable, an item found later
         whose options the topic cannot honour fails alone (`ErrorCode.UNSUPPORTED`).
 
@@ -157,7 +158,6 @@ class RuntimePublisher:
                 self._ask()
                 self._idle = asyncio.get_running_loop().create_future()
                 await self._idle
-            await self._tasks.join()
         finally:
             await self._sender.close()
 
@@ -198,7 +198,7 @@ class RuntimePublisher:
         )
 
     def _full(self) -> bool:
-        return self.stats.pending >= self._options.max_pending or bool(self._overflow)
+        return self.stats.pending >= self._options.max_pending
 
     def _submit(self, entry: Entry) -> bool:
         """Take *entry*, or, where there is no room, remember it; return whether there was."""
@@ -256,7 +256,7 @@ class RuntimePublisher:
 
     def _on_timer(self, due: float) -> None:
         self._timer = None
-        self._send_ready(due)  # the loop may fire a timer early, by its clock's resolution
+        self._send_ready(due)  # a timer may fire early: asyncio's by its clock's resolution, uvloop's by a millisecond
 
     async def _send(self, batch: Batch[Entry]) -> None:
         entries = batch.items

@@ -45,8 +45,8 @@ class PendingReceipt(asyncio.Future[Receipt]):
     """
     The future of one receipt.  Cancelling it withdraws the message where that has not left yet.
 
-    A failure that nobody reads is logged as an error when the future is freed.  (asyncio would report it too, but as a
-    fault of the loop, and without the topic.)
+    A failure that nobody reads is logged as an error when the future is freed; in place of asyncio's own report, which
+    would go to the loop's exception handler and not name the topic.
     """
 
     _unread: PublishError | None = None
@@ -68,7 +68,6 @@ class PendingReceipt(asyncio.Future[Receipt]):
             self.set_result(result)
         else:
             self.set_exception(result)
-            super().exception()  # counts as read for asyncio: the report is ours
             self._unread = result
 
     def cancel(self, msg: Any | None = None) -> bool:

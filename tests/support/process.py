@@ -44,7 +44,12 @@ def run_until(
             command, cwd=cwd, env=env, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
     late = threading.Event()
-    timer = threading.Timer(limit, lambda: (late.set(), process.kill()))
+
+    def give_up() -> None:
+        late.set()
+        process.kill()
+
+    timer = threading.Timer(limit, give_up)
     timer.start()
     lines = []
     try:

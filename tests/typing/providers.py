@@ -22,7 +22,7 @@ def configs() -> None:
     )
     SQSConfig(queue_adress="http://localhost:4566")  # type: ignore[call-arg]
     SQSConfig(region=5)  # type: ignore[arg-type]
-    NoopConfig(max_sise=1)  # type: ignore[call-arg]
+    NoopConfig(max_message_sise=1)  # type: ignore[call-arg]
 
 
 async def misspelt(publishers: NoopPublisherProvider, consumers: SQSConsumerProvider) -> None:

@@ -17,7 +17,7 @@ Judges a provider through the public protocols alone: pytest classes to subclass
             return MyHarness()
 
 Every fact has a topic, providers and an event loop of its own, and ends strictly: a task left running, an error that
-nobody looked at, or a fault that the fact did not expect fails it.  A fact about something that `Features` does not name
+nobody looked at, or a fault that the fact did not expect fails it.  A fact about what `Features` does not name
 is skipped, and says why.  Needs pytest.
 """
 

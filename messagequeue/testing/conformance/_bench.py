@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar, Unpack
@@ -36,6 +37,11 @@ class Handling:
     @property
     def text(self) -> str:
         return self.message.text
+
+    @property
+    def done(self) -> bool:
+        """It returned."""
+        return self.ended is not None and self.error is None
 
 
 class OwnKey(TypedDict, total=False):
@@ -94,13 +100,15 @@ class Worker:
     @property
     def done(self) -> list[str]:
         """Texts of the messages whose handler returned, in the order they began."""
-        return [item.text for item in self.handlings if item.ended is not None and item.error is None]
+        return [handling.text for handling in self.handlings if handling.done]
 
     async def until_begun(self, count: int) -> None:
         await self._bench.until(lambda: len(self.handlings) >= count, f"{count} handlers begin")
 
     async def until_done(self, count: int) -> None:
-        await self._bench.until(lambda: len(self.done) >= count, f"{count} handlers return")
+        await self._bench.until(
+            lambda: sum(handling.done for handling in self.handlings) >= count, f"{count} handlers return"
+        )
 
     async def until_blamed(self, kind: type[F]) -> F:
         """Wait for a fault of that kind, and take it for expected."""
@@ -163,7 +171,7 @@ class Bench:
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
-            seen = [worker.begun for worker in self._workers]
+            seen = [[handling.message.body for handling in worker.handlings] for worker in self._workers]
             faults = [fault for worker in self._workers for fault in worker.faults]
             pytest.fail(f"not within {self.patience:g} s: {what}; handlers began for {seen}; faults: {faults}")
 
@@ -247,12 +255,13 @@ class Bench:
 
     async def until_counts(self, topic: str, wanted: tuple[int, int, int]) -> None:
         """Wait until the counts are *wanted*, where the broker can tell."""
+        pause = self.unit / 40
         found: tuple[int, int, int] | None = None
-        for _ in range(200):
+        for _ in range(math.ceil(self.patience / pause)):
             found = await self.harness.counts(topic)
             if found is None or found == wanted:
                 return
-            await asyncio.sleep(self.patience / 200)
+            await asyncio.sleep(pause)
         pytest.fail(f"not within {self.patience:g} s: counts are {wanted} (visible, in flight, delayed), not {found}")
 
     # -- the end

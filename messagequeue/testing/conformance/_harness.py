@@ -27,10 +27,13 @@ class Features:
         wait: A `wait_time` of receives, in seconds: short, and not 0.
         standard_topics: There are topics without order.
         ordered_topics: There are topics with order per key.
+        keys_always_order: There is one kind of topic: a key keeps its order on those made without order, too.
         delays: Standard topics honour `delay`.
         deduplication: Ordered topics honour `deduplication_key`.
         dead_letters: `new_topic(max_receives=...)` and the signal `DeadLetter` work, and `dead_letters()` can tell.
         counts_deliveries: `Message.delivery_attempt` is a number.
+        held_keys_wait: While a message of a key is held by a consumer, or waits to come back, the broker gives out no
+            later one of that key.  The runtime keeps the order also where False, at the price of more receives.
     """
 
     unit: float
@@ -39,10 +42,12 @@ class Features:
     wait: float = 1.0
     standard_topics: bool = True
     ordered_topics: bool = False
+    keys_always_order: bool = False
     delays: bool = False
     deduplication: bool = False
     dead_letters: bool = False
     counts_deliveries: bool = True
+    held_keys_wait: bool = True
 
 
 class Harness(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -13,6 +13,9 @@ from messagequeue import ConfigurationError, ConsumeOptions, PublishOptions, reg
 from messagequeue._options import check_options, option
 from messagequeue._registry import unregister_provider
 from messagequeue.driver import ProviderSpec
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection as Client  # stands for the class of an SDK that is not imported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +31,7 @@ class FakeConfig:
     cache_bytes: int = option(1024, "A size.", unit="bytes", low=1)
     password: str | None = option(None, "A secret.", optional=True)
     extra: dict[str, str] = field(default_factory=dict)
+    client: Client | None = None
     consume: ConsumeOptions = ConsumeOptions()
     publish: PublishOptions = PublishOptions()
 

@@ -114,6 +114,15 @@ def test_empty_and_none_are_not_set_in_an_optional_field() -> None:
         assert ProviderConfig("fake", {"address": nothing}).settings.address is None
 
 
+def test_an_object_of_an_sdk_can_be_given_in_code() -> None:
+    """Its type need not be importable; what has no form as text is passed on as it is."""
+    client = object()
+
+    assert ProviderConfig("fake", {"client": client}).settings.client is client
+    assert ProviderConfig("fake", {"extra": {"a": "b"}}).settings.extra == {"a": "b"}
+    assert ProviderConfig("fake", {"client": None}).settings.client is None
+
+
 def test_a_whole_number_is_a_duration_too() -> None:
     """Where a float is asked for, an int is one."""
     poll = ProviderConfig("fake", {"poll": 5}).settings.poll

@@ -64,6 +64,7 @@ def test_an_empty_option_is_not_set() -> None:
         ("fake://?consume=1", "consume in the fake:// URL: give a table of options"),
         ("fake://?poll=x", "poll in the fake:// URL='x': give a number 0 to 60 seconds"),
         ("fake://?poll=99", "poll in the fake:// URL: poll=99.0 is out of range"),
+        ("fake://?client=x", "client in the fake:// URL='x': give it in code: it has no form as text"),
         ("filed:///a?folder=/b", "folder is given twice"),
     ],
 )

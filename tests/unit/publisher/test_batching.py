@@ -240,6 +240,7 @@ def test_discarded_keys_leave_nothing_behind() -> None:
         item = Thing("a", 1, f"key {number}")
         batcher.add(item, 0.0)
         batcher.discard(item)
+    assert (len(batcher._lines), len(batcher._ready)) == (0, 0)
     held = keyed("a1")
     add(batcher, held)
     batcher.complete(taken(batcher), held)

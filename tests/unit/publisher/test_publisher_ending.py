@@ -210,7 +210,9 @@ def test_cancelling_everything_leaves_no_caller_waiting() -> None:
         publisher = RuntimePublisher("orders", sender)
         future = publisher.publish_nowait("a")
         await asyncio.sleep(1)
+        (task,) = publisher._tasks
         await publisher._tasks.cancel_all()
+        assert task.cancelled()
         await publisher.stop()
         return future.exception()
 

@@ -203,6 +203,24 @@ def test_failure_that_nobody_reads_is_logged_once(caplog: pytest.LogCaptureFixtu
     assert "'orders' failed and nobody read its result: busy" in caplog.text
 
 
+def test_unread_failure_is_logged_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    """No error keeps its future alive by a cycle: the report does not wait for the garbage collector."""
+    sender = ScriptedSender()
+    sender.script("send", ZeroDivisionError(), busy(retryable=False), {0: busy(retryable=False)})
+
+    async def test(publisher: RuntimePublisher) -> None:
+        for count in (1, 2, 3):
+            publisher.publish_nowait("a")
+            await asyncio.sleep(1)
+            assert len(caplog.records) == count
+
+    gc.disable()
+    try:
+        run(sender, test)
+    finally:
+        gc.enable()
+
+
 async def _await(future: asyncio.Future[Receipt]) -> None:
     with pytest.raises(PublishError):
         await future

@@ -65,6 +65,25 @@ def test_messages_gather_while_a_call_is_in_flight() -> None:
     assert times(sender) == [0.0, 1.0, 5.0]
 
 
+def test_timer_that_fires_early_lets_the_batch_go() -> None:
+    """Loops round timers to their clock; a batch whose timer fired does not spin until the last microsecond."""
+    sender = ScriptedSender()
+    sender.takes("send", 10.0)
+
+    async def test(publisher: RuntimePublisher) -> None:
+        loop = asyncio.get_running_loop()
+        exact = loop.call_at
+        loop.call_at = lambda when, *rest, **more: exact(when - 0.0005, *rest, **more)  # type: ignore[method-assign]
+        waiting = [publisher.publish_nowait("a")]
+        await asyncio.sleep(1)
+        waiting.append(publisher.publish_nowait("b"))
+        await asyncio.wait(waiting)
+
+    run(sender, test, linger=3.0)
+
+    assert times(sender) == [0.0, pytest.approx(4.0, abs=0.01)]
+
+
 def test_calls_in_flight_are_bounded() -> None:
     """No more than *max_in_flight* calls run at once."""
     sender = ScriptedSender()

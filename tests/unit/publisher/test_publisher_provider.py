@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -122,6 +123,22 @@ def test_cancelled_caller_does_not_spoil_the_opening_for_others() -> None:
             assert first.cancelled()
 
     run_virtual(main())
+
+
+def test_failed_opening_that_nobody_waits_for_is_nobodys_error(caplog: pytest.LogCaptureFixture) -> None:
+    """Where every caller gave up, the failure is dropped, without a report from asyncio."""
+
+    async def main() -> None:
+        async with Provider() as provider:
+            provider.broken = True
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(provider.new_publisher("a"), 0.5)
+            await asyncio.sleep(1)
+            gc.collect()
+
+    run_virtual(main())
+
+    assert not caplog.records
 
 
 def test_stopped_publisher_is_replaced_after_its_last_message() -> None:

@@ -58,7 +58,7 @@ def test_providers_shows_one(capsys: pytest.CaptureFixture[str]) -> None:
     """Only what was asked for; a wrong name is told."""
     assert main(["providers", "noop"]) == 0
     out, _ = capsys.readouterr()
-    assert out.startswith("noop\n  max_size = 1048576 bytes  Bytes of one message")
+    assert out.startswith("noop\n  max_message_size = 1048576 bytes  Body and")
     assert "sqs\n" not in out
 
     assert main(["providers", "nop"]) == 2
@@ -94,10 +94,10 @@ def test_check_fails_where_a_broker_does_not_answer(capsys: pytest.CaptureFixtur
 
 def test_a_wrong_configuration_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2 and no traceback."""
-    assert main(["check", "--url", "noop://?max_sise=1"]) == 2
+    assert main(["check", "--url", "noop://?max_message_sise=1"]) == 2
 
     err = capsys.readouterr().err
-    assert "did you mean 'max_size'" in err
+    assert "did you mean 'max_message_size'" in err
     assert err.count("\n") == 1
 
 

@@ -49,7 +49,7 @@ def test_ordering_key_on_a_standard_queue_is_sent() -> None:
 
 
 def test_message_without_ordering_key_is_refused_for_fifo() -> None:
-    """With the option that is missing; no group is made up (FIFO-01)."""
+    """With the option that is missing; no group is made up."""
     with pytest.raises(InvalidMessageError, match=r"FIFO: pass ordering_key=\.\.\."):
         measure(EncodedMessage("x"), fifo=True)
 

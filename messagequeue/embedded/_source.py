@@ -1,0 +1,105 @@
+"""Takes messages from a queue of the broker and settles them; when, and how often, is the runtime's decision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import cast
+
+from .._errors import ConsumeError, ErrorCode, LeaseLostError, SettleError
+from .._message import Message
+from .._options import ConsumeOptions
+from ..broker import Lease, Outcome, Queue
+from ..driver import Capabilities, Delivery, Limits
+from ._config import MemoryConfig
+from ._hub import Hub
+from ._sender import BATCH, Envelope, capabilities_of
+
+#: Attributes that a message gets when a handler dead-letters it.
+REASON, SOURCE = "messagequeue.dead_letter_reason", "messagequeue.dead_letter_source"
+
+
+class MemorySource:
+    """The `LeaseSource` of one topic."""
+
+    def __init__(self, hub: Hub, queue: Queue, topic: str, config: MemoryConfig, options: ConsumeOptions) -> None:
+        self._hub = hub
+        self._queue = queue
+        self._topic = topic
+        given = options.visibility_timeout
+        self._lease = config.visibility_timeout if given is None else given
+        self._capabilities = capabilities_of(config)
+        self._limits = Limits(batch_entries=BATCH, receive_messages=BATCH)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    @property
+    def limits(self) -> Limits:
+        return self._limits
+
+    async def start(self) -> float:
+        return self._lease
+
+    async def receive(self, max_messages: int, /, *, wait: float) -> Sequence[Delivery]:
+        leases = await self._hub.take(self._queue, max_messages, visibility=self._lease, wait=wait)
+        return [Delivery(self._message(lease), lease) for lease in leases]
+
+    def _message(self, lease: Lease) -> Message:
+        stored, envelope = lease.message, cast(Envelope, lease.message.attributes)
+        return Message(
+            topic=self._topic,
+            id=stored.id,
+            body=cast(bytes, stored.body),
+            attributes=MappingProxyType(envelope.attributes or {}),
+            ordering_key=stored.key,
+            deduplication_key=stored.dedup_id,
+            sequence_number=None if stored.key is None else str(stored.sequence),
+            delivery_attempt=lease.receives,
+            published_at=datetime.fromtimestamp(envelope.published_at, UTC),
+            raw=lease,
+        )
+
+    async def settle(self, leases: Sequence[object], /) -> Sequence[ConsumeError | None]:
+        """A message that is gone already is as good as settled."""
+        return self._each(leases, self._queue.settle, gone_is_fine=True)
+
+    async def release(self, leases: Sequence[object], /, *, after: float) -> Sequence[ConsumeError | None]:
+        return self._each(leases, lambda now, handle: self._queue.release(now, handle, after=after))
+
+    async def extend(self, leases: Sequence[object], /, *, by: float) -> Sequence[ConsumeError | None]:
+        return self._each(leases, lambda now, handle: self._queue.extend(now, handle, by))
+
+    def _each(
+        self, leases: Sequence[object], work: Callable[[float, str], Outcome], *, gone_is_fine: bool = False
+    ) -> list[ConsumeError | None]:
+        now = self._hub.now()
+        outcomes = [work(now, cast(Lease, lease).handle) for lease in leases]
+        self._hub.announce()
+        return [self._error(outcome, gone_is_fine) for outcome in outcomes]
+
+    def _error(self, outcome: Outcome, gone_is_fine: bool) -> ConsumeError | None:
+        if outcome is Outcome.DONE or (gone_is_fine and outcome is Outcome.GONE):
+            return None
+        if outcome is Outcome.BEYOND_LIMIT:
+            text = "the lease would end later than 12 h after the receive"
+            return SettleError(text, topic=self._topic, code=ErrorCode.INVALID)
+        if outcome is Outcome.NO_TARGET:
+            text = "this is the dead-letter topic itself: there is nowhere further to put the message"
+            return SettleError(text, topic=self._topic, code=ErrorCode.UNSUPPORTED)
+        return LeaseLostError(f"the lease of this message is over ({outcome.value})", topic=self._topic)
+
+    async def dead_letter(self, lease: object, message: Message, /, *, reason: str) -> ConsumeError | None:
+        held = cast(Lease, lease)
+        before = cast(Envelope, held.message.attributes)
+        attributes = {**(before.attributes or {}), REASON: reason, SOURCE: self._topic}
+        outcome = self._queue.dead_letter(
+            self._hub.now(), held.handle, attributes=Envelope(before.published_at, attributes)
+        )
+        self._hub.announce()
+        return self._error(outcome, gone_is_fine=False)
+
+    async def close(self) -> None:
+        """Nothing belongs to the consumer alone."""
