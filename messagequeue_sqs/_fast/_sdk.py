@@ -40,7 +40,7 @@ _EVENTS = (
     "after-call",
     "after-call-error",
 )
-_OWN_MODULES = ("botocore.", "aiobotocore.", "boto3.", "aioboto3.", __name__)
+_OWN_MODULES = ("botocore.", "aiobotocore.", "boto3.", "aioboto3.", "messagequeue_sqs.")
 
 
 class Credentials(Protocol):
