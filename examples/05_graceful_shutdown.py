@@ -7,8 +7,8 @@ that the process exits with 0.  A second signal stops at once.
 
 Give the process manager more patience than the consumer, or it kills what it should wait for:
 
-    systemd      TimeoutStopSec=45            (it sends SIGTERM, after that time SIGKILL)
-    Kubernetes   terminationGracePeriodSeconds: 45, and start the program itself, not through a shell, which would
+    systemd      TimeoutStopSec=50            (it sends SIGTERM, after that time SIGKILL)
+    Kubernetes   terminationGracePeriodSeconds: 50, and start the program itself, not through a shell, which would
                  keep the signal to itself
 
 with `drain_timeout` at its default of 25 s: deletes and hand-backs may take up to 20 s more where the broker is slow.

@@ -31,7 +31,7 @@ class Ledger:
     begun: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     overlaps: Counter[str] = field(default_factory=Counter)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-    given_up: bool = False
+    given_up: str = ""
     _running: Counter[str] = field(default_factory=Counter)
 
     @contextmanager
@@ -52,8 +52,9 @@ class Ledger:
         entry.fate, entry.why = fate, why or entry.why
         self.changed.set()
 
-    def give_up(self) -> None:
-        self.given_up = True
+    def give_up(self, why: str) -> None:
+        """Nobody waits for what is still open."""
+        self.given_up = self.given_up or why
         self.changed.set()
 
     def in_order(self, customer: str) -> bool:
@@ -96,13 +97,19 @@ def _row(ledger: Ledger, name: str, customer: str | None) -> list[object]:
 
 
 def _show_sum(ledger: Ledger, in_order: bool, view: View) -> bool:
-    published = len(ledger.entries) - ledger.count("not published")
-    parts = " + ".join(f"{ledger.count(fate)} {fate}" for fate in FATES)
-    lost = published - sum(ledger.count(fate) for fate in FATES)
-    view.text()
-    view.text(f"{published} published = {parts}" + (f" + {lost} NOT ACCOUNTED FOR" if lost else ""))
-    if lost or not in_order or published < len(ledger.entries):
-        view.text("something is wrong: see above", "bold red")
+    unpublished = ledger.count("not published")
+    published = len(ledger.entries) - unpublished
+    open_ = ledger.count("")
+    parts = [f"{ledger.count(fate)} {fate}" for fate in FATES] + ([f"{open_} open"] if open_ else [])
+    view.text(f"\n{published} published = {' + '.join(parts)}")
+    problems = [
+        f"{unpublished} orders were not published" if unpublished else "",
+        f"{open_} orders are not accounted for: {ledger.given_up}" if open_ else "",
+        "" if in_order else "an order overtook another of its customer",
+    ]
+    for problem in filter(None, problems):
+        view.text(problem, "bold red")
+    if any(problems):
         return False
     view.text("every order is accounted for, and no order overtook another of its customer", "bold green")
     return True

@@ -9,10 +9,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 try:  # colour is an extra: pip install 'messagequeue[cli]'
+    from rich.color import ColorSystem
     from rich.console import Console
-    from rich.text import Text
+    from rich.style import Style
 except ImportError:
-    Console = None  # type: ignore[assignment, misc]
+    COLOUR = False
+else:
+    COLOUR = True
 
 COLOURS = {"published": "cyan", "handled": "green", "discarded": "blue", "failed": "yellow", "later": "yellow"}
 ALARM = "bold red"
@@ -35,7 +38,7 @@ class View:
         self._on_closed = on_closed
         self._began = time.monotonic()
         self._width = min(100, shutil.get_terminal_size((100, 24)).columns)
-        self._console = Console(highlight=False, width=self._width) if Console is not None else None
+        self._colour = COLOUR and Console().is_terminal and "NO_COLOR" not in os.environ
 
     def event(self, what: str, order: str, customer: str, text: str) -> None:
         """Write one line of what happens, with the seconds since the start."""
@@ -69,10 +72,7 @@ class View:
     def _write(self, line: str, style: str) -> None:
         line = "".join(char if char.isprintable() else "?" for char in line)
         try:
-            if self._console is not None:
-                self._console.print(Text(line, style=style), soft_wrap=True)
-            else:
-                print(line)
+            print(Style.parse(style).render(line, color_system=ColorSystem.STANDARD) if self._colour else line)
             sys.stdout.flush()
         except BrokenPipeError:
             self._close()

@@ -167,7 +167,7 @@ async def publish(publisher: Publisher, ledger: Ledger, view: View) -> None:
     view.event("published", "", "", f"{stored} orders, each confirmed by the broker")
 
 
-async def stop_when_accounted(ledger: Ledger, consumers: list[Consumer], view: View) -> None:
+async def stop_when_accounted(ledger: Ledger, consumers: list[Consumer]) -> None:
     """Stop the consumers once every order has its fate, or nothing happens any more."""
     try:
         while not (ledger.complete or ledger.given_up):
@@ -175,7 +175,7 @@ async def stop_when_accounted(ledger: Ledger, consumers: list[Consumer], view: V
             async with asyncio.timeout(PATIENCE):
                 await ledger.changed.wait()
     except TimeoutError:
-        view.text(f"nothing happened for {PATIENCE:g} s: giving up", "bold red")
+        ledger.give_up(f"nothing happened for {PATIENCE:g} s")
     for consumer in consumers:
         consumer.stop()
 
@@ -189,16 +189,16 @@ async def pipeline(place: Place, ledger: Ledger, view: View) -> None:
         dead = await consumers.new_consumer(place.dead_letters, desk.bury, on_error=desk.on_error, **CONSUME)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(publish(publisher, ledger, view), name="publish")
-            tasks.create_task(stop_when_accounted(ledger, [orders, dead], view), name="stop when accounted")
+            tasks.create_task(stop_when_accounted(ledger, [orders, dead]), name="stop when accounted")
             await run(orders, dead)  # until they are stopped, or SIGINT or SIGTERM stops them
-            ledger.give_up()
+            ledger.give_up("the pipeline was stopped, and they are still on the queue")
 
 
 async def main(source: str) -> int:
     config = Config.from_env()
     orders, rejected = read_orders(source)
     ledger = Ledger({order.id: Entry(order) for order in orders})
-    view = View(on_closed=ledger.give_up)
+    view = View(on_closed=lambda: ledger.give_up("nobody reads the output"))
     show_input(source, orders, rejected, view)
     if not orders:
         return fail("there is no order to publish", 1)

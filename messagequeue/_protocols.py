@@ -129,7 +129,8 @@ class Consumer(Protocol):
         Raises:
             ReceiveError: a fatal fault lasted `ConsumeOptions.fatal_grace`.
             ConfigurationError: the options and the topic do not fit.
-            ClosedError: after `close()`, or while another `consume()` of this consumer runs.
+            ClosedError: after `close()`.
+            MessageQueueError: `consume()` of this consumer runs already (`ErrorCode.ALREADY_REGISTERED`).
         """
         ...
 
@@ -163,7 +164,7 @@ class ConsumerProvider(Protocol):
             topic: What to consume from.
             handler: Called with each message.
             middleware: Wrapped around *handler*, the first outermost.
-            on_error: Told of every fault; where None, faults are logged.
+            on_error: Told of every fault; faults are logged, too, many of one kind not each.
             options: See `ConsumeKwargs`; they win over the provider's `ConsumeOptions`.
 
         Raises:

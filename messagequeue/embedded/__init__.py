@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..driver import ProviderSpec
 from ._config import MemoryConfig
-from ._hub import forget, memory_broker
+from ._hub import forget, memory_broker, memory_now
 from ._provider import MemoryConsumerProvider, MemoryPublisherProvider
 
 #: What the entry point `memory` names.
@@ -26,4 +26,5 @@ __all__ = [
     "MemoryPublisherProvider",
     "forget",
     "memory_broker",
+    "memory_now",
 ]

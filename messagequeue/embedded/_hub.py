@@ -12,8 +12,11 @@ import asyncio
 import uuid
 from collections import deque
 
-from ..broker import Broker, DeadLetterPolicy, Lease, Ordering, Queue, QueueSettings
+from ..broker import Broker, DeadLetterPolicy, Lease, Ordering, Queue, QueueSettings, UnknownQueueError
 from ._config import MemoryConfig
+
+#: Seconds.  SQS API Reference, SetQueueAttributes: MessageRetentionPeriod is 14 days at most.
+_LONGEST_RETENTION = 1_209_600.0
 
 _hubs: dict[str, Hub] = {}
 
@@ -30,9 +33,14 @@ def memory_broker(name: str = "default") -> Broker:
     """
     Return the broker behind the `memory` providers of that name, to look into: `broker.queue(topic).counts(now)`.
 
-    *now* is the broker's clock; see `Hub.now`.
+    *now* is what `memory_now()` returns.  What is changed there by hand wakes no receive that waits already.
     """
     return hub(name).broker
+
+
+def memory_now(name: str = "default") -> float:
+    """Return the seconds of that broker's clock.  It follows the running event loop's, so there must be one."""
+    return hub(name).now()
 
 
 def forget(name: str = "default") -> None:
@@ -55,11 +63,11 @@ class Hub:
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def now(self) -> float:
-        """Seconds of the broker's clock: the running loop's, moved so that it never runs backwards between loops."""
+        """Seconds of the broker's clock: the running loop's, moved so that a change of loops never sets it back."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._bind(loop)
-        self._last = loop.time() + self._offset
+        self._last = max(self._last, loop.time() + self._offset)
         return self._last
 
     def _bind(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -84,35 +92,45 @@ class Hub:
             ordering=Ordering.KEYED,
             visibility_timeout=config.visibility_timeout,
             delay=config.delay if policy is not None else 0.0,
-            retention=config.retention,
+            # A dead letter keeps its age; there it has as long as any broker gives it.
+            retention=config.retention if policy is not None else _LONGEST_RETENTION,
             dead_letters=policy,
         )
         return self.broker.create(topic, settings)
 
     async def take(self, queue: Queue, most: int, *, visibility: float, wait: float) -> list[Lease]:
-        """Take up to *most* messages, waiting up to *wait* seconds for the first.  Cancelled, it takes nothing."""
+        """
+        Take up to *most* messages, waiting up to *wait* seconds for the first.  Cancelled, it takes nothing.
+
+        Raises:
+            UnknownQueueError: the queue was deleted.
+        """
         until = self.now() + wait
+        woken_in_vain = False
         while True:
             leases = queue.take(now := self.now(), most, visibility=visibility)
-            self.announce()
+            self.announce(queue)
             if leases or now >= until:
                 if queue.name in self._waiters and queue.has_takeable(now):
                     self._wake(queue.name)  # what was not taken is for the next in line
                 return leases
-            await self._park(queue, until)
+            await self._park(queue, until, first=woken_in_vain)
+            woken_in_vain = True
 
-    async def _park(self, queue: Queue, until: float) -> None:
-        """Wait for something to try again for, or for *until*."""
-        loop = asyncio.get_running_loop()
-        waiter = loop.create_future()
+    async def _park(self, queue: Queue, until: float, *, first: bool) -> None:
+        """Wait for something to try again for, or for *until*; *first* keeps the place that the receive had."""
+        waiter = asyncio.get_running_loop().create_future()
         line = self._waiters.setdefault(queue.name, deque())
-        line.append(waiter)
+        if first:
+            line.appendleft(waiter)
+        else:
+            line.append(waiter)
         self._arm(queue)
         try:
             async with asyncio.timeout_at(until - self._offset):
                 await waiter
         except TimeoutError:
-            pass
+            self._reached(until)
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
                 self._wake(queue.name)  # it was woken and will not come: another must
@@ -124,11 +142,17 @@ class Hub:
                 del self._waiters[queue.name]
                 self._disarm(queue.name)
 
-    def announce(self) -> None:
-        """Wake those for whom the last change of the broker brought something.  Call it after each change."""
+    def announce(self, queue: Queue) -> None:
+        """
+        Wake those for whom the last change brought something, and set the timer for what time alone will bring.
+
+        Call it after each change of *queue*: one that brings nothing yet (a delayed message, a lease) moves the timer.
+        """
         if self.broker.ready:
             for name in self.broker.drain_ready():
                 self._wake(name)
+        if queue.name in self._waiters:
+            self._arm(queue)
 
     def _wake(self, name: str) -> None:
         line = self._waiters.get(name)
@@ -139,20 +163,38 @@ class Hub:
                 return
 
     def _arm(self, queue: Queue) -> None:
-        """Have the first in line woken when time alone brings something."""
-        self._disarm(queue.name)
+        """Have `_due()` called when time alone brings something; a timer that comes earlier sees to the later one."""
         change = queue.next_change(self.now())
-        if change is not None and queue.name in self._waiters:
-            at = max(change - self._offset, asyncio.get_running_loop().time())
-            self._timers[queue.name] = asyncio.get_running_loop().call_at(at, self._due, queue)
+        if change is None:
+            return
+        at = change - self._offset
+        timer = self._timers.get(queue.name)
+        if timer is not None:
+            if timer.when() <= at:
+                return
+            timer.cancel()
+        self._timers[queue.name] = asyncio.get_running_loop().call_at(at, self._due, queue, change)
 
     def _disarm(self, name: str) -> None:
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()
 
-    def _due(self, queue: Queue) -> None:
+    def _due(self, queue: Queue, change: float) -> None:
         self._timers.pop(queue.name, None)
-        if queue.has_takeable(self.now()):
-            self._wake(queue.name)
-        self._arm(queue)
+        self._reached(change)
+        try:
+            queue.advance(self.now())
+        except UnknownQueueError:
+            self._wake(queue.name)  # it finds out, and tells its caller
+            return
+        self.announce(queue)
+
+    def _reached(self, moment: float) -> None:
+        """
+        Note that a timer for *moment* has fired.
+
+        A loop runs timers up to its clock's resolution early; a clock that then still stands before *moment* would have
+        the same timer set again, and again.
+        """
+        self._last = max(self._last, moment)

@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .._errors import InvalidMessageError, MessageTooLargeError, PublishError
+from .._errors import ErrorCode, InvalidMessageError, MessageTooLargeError, PublishError
 from .._message import AttributeValue, Receipt
-from ..broker import Queue
+from ..broker import MAX_LEASE, Queue, UnknownQueueError
 from ..driver import Capabilities, EncodedMessage, Limits
 from ._config import MemoryConfig
 from ._hub import Hub
@@ -31,15 +31,15 @@ class Envelope:
     attributes: Mapping[str, str | bytes] | None
 
 
-def capabilities_of(config: MemoryConfig) -> Capabilities:
-    """What any topic of this broker can do."""
+def capabilities_of(queue: Queue, config: MemoryConfig) -> Capabilities:
+    """What a topic can do: all of them the same, but that a dead-letter topic has none of its own."""
     return Capabilities(
         ordering=True,
         ordering_key="accepted",
         deduplication=True,
         max_delay=config.max_delay,
-        max_lease=43_200.0,
-        dead_letters=True,
+        max_lease=MAX_LEASE,
+        dead_letters=queue.settings.dead_letters is not None,
         receive_cancellable=True,
     )
 
@@ -51,7 +51,7 @@ class MemorySender:
         self._hub = hub
         self._queue = queue
         self._config = config
-        self._capabilities = capabilities_of(config)
+        self._capabilities = capabilities_of(queue, config)
         self._limits = Limits(batch_entries=BATCH)
 
     @property
@@ -66,9 +66,10 @@ class MemorySender:
         """Bytes of body and attributes, as SQS counts them: an application that fits here fits there."""
         if not message.body:
             raise InvalidMessageError("the body is empty: brokers refuse that; publish what says 'nothing' instead")
-        size = _length(message.body)
+        size = _length(message.body, "the body")
         for name, value in (message.attributes or {}).items():
-            size += len(name.encode()) + len(_type(value)) + _length(_wire(value))
+            what = f"attribute {name!r}"
+            size += _length(name, what) + len(_type(value)) + _length(_wire(value), what)
         if size > self._config.max_message_size:
             raise MessageTooLargeError(
                 f"the message has {size} bytes with its attributes; max_message_size is "
@@ -80,8 +81,13 @@ class MemorySender:
 
     async def send(self, messages: Sequence[EncodedMessage], /) -> Sequence[Receipt | PublishError]:
         now, at = self._hub.now(), time.time()
-        receipts = [self._put(message, now, at) for message in messages]
-        self._hub.announce()
+        try:
+            receipts = [self._put(message, now, at) for message in messages]
+            self._hub.announce(self._queue)
+        except UnknownQueueError as error:
+            name = self._queue.name
+            text = f"topic {name!r} was deleted: make a new publisher"
+            raise PublishError(text, topic=name, code=ErrorCode.NOT_FOUND) from error
         return receipts
 
     def _put(self, message: EncodedMessage, now: float, at: float) -> Receipt:
@@ -94,10 +100,15 @@ class MemorySender:
             delay=message.delay,
             attributes=Envelope(at, {name: _wire(value) for name, value in given.items()} if given else None),
         )
-        return Receipt(result.id, None if message.ordering_key is None else str(result.sequence))
+        return Receipt(result.id, None if message.ordering_key is None else sequence_text(result.sequence))
 
     async def close(self) -> None:
         """Nothing belongs to the publisher alone."""
+
+
+def sequence_text(sequence: int) -> str:
+    """As SQS writes it, so that numbers compare as text, too."""
+    return f"{sequence:020d}"
 
 
 def _wire(value: AttributeValue) -> str | bytes:
@@ -108,5 +119,10 @@ def _type(value: AttributeValue) -> str:
     return "String" if isinstance(value, str) else "Binary" if isinstance(value, bytes) else "Number"
 
 
-def _length(value: str | bytes) -> int:
-    return len(value) if isinstance(value, bytes) or value.isascii() else len(value.encode())
+def _length(value: str | bytes, what: str) -> int:
+    if isinstance(value, bytes) or value.isascii():
+        return len(value)
+    try:
+        return len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidMessageError(f"{what} holds half of a surrogate pair: that has no form in UTF-8") from None

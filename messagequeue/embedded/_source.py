@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import cast
 
-from .._errors import ConsumeError, ErrorCode, LeaseLostError, SettleError
+from .._errors import ConsumeError, ErrorCode, LeaseLostError, ReceiveError, SettleError
 from .._message import Message
 from .._options import ConsumeOptions
-from ..broker import Lease, Outcome, Queue
+from ..broker import Lease, Outcome, Queue, UnknownQueueError
 from ..driver import Capabilities, Delivery, Limits
 from ._config import MemoryConfig
 from ._hub import Hub
-from ._sender import BATCH, Envelope, capabilities_of
+from ._sender import BATCH, Envelope, capabilities_of, sequence_text
 
 #: Attributes that a message gets when a handler dead-letters it.
 REASON, SOURCE = "messagequeue.dead_letter_reason", "messagequeue.dead_letter_source"
@@ -27,9 +27,8 @@ class MemorySource:
         self._hub = hub
         self._queue = queue
         self._topic = topic
-        given = options.visibility_timeout
-        self._lease = config.visibility_timeout if given is None else given
-        self._capabilities = capabilities_of(config)
+        self._given = options.visibility_timeout
+        self._capabilities = capabilities_of(queue, config)
         self._limits = Limits(batch_entries=BATCH, receive_messages=BATCH)
 
     @property
@@ -40,11 +39,21 @@ class MemorySource:
     def limits(self) -> Limits:
         return self._limits
 
+    @property
+    def _lease(self) -> float:
+        """The consumer's own, else the topic's as it is set now, whoever made it."""
+        return self._queue.settings.visibility_timeout if self._given is None else self._given
+
     async def start(self) -> float:
         return self._lease
 
     async def receive(self, max_messages: int, /, *, wait: float) -> Sequence[Delivery]:
-        leases = await self._hub.take(self._queue, max_messages, visibility=self._lease, wait=wait)
+        try:
+            leases = await self._hub.take(self._queue, max_messages, visibility=self._lease, wait=wait)
+        except UnknownQueueError as error:
+            raise ReceiveError(
+                f"topic {self._topic!r} was deleted", topic=self._topic, code=ErrorCode.NOT_FOUND, fatal=True
+            ) from error
         return [Delivery(self._message(lease), lease) for lease in leases]
 
     def _message(self, lease: Lease) -> Message:
@@ -56,7 +65,7 @@ class MemorySource:
             attributes=MappingProxyType(envelope.attributes or {}),
             ordering_key=stored.key,
             deduplication_key=stored.dedup_id,
-            sequence_number=None if stored.key is None else str(stored.sequence),
+            sequence_number=None if stored.key is None else sequence_text(stored.sequence),
             delivery_attempt=lease.receives,
             published_at=datetime.fromtimestamp(envelope.published_at, UTC),
             raw=lease,
@@ -76,8 +85,11 @@ class MemorySource:
         self, leases: Sequence[object], work: Callable[[float, str], Outcome], *, gone_is_fine: bool = False
     ) -> list[ConsumeError | None]:
         now = self._hub.now()
-        outcomes = [work(now, cast(Lease, lease).handle) for lease in leases]
-        self._hub.announce()
+        try:
+            outcomes = [work(now, cast(Lease, lease).handle) for lease in leases]
+            self._hub.announce(self._queue)
+        except UnknownQueueError:
+            outcomes = [Outcome.GONE for _ in leases]
         return [self._error(outcome, gone_is_fine) for outcome in outcomes]
 
     def _error(self, outcome: Outcome, gone_is_fine: bool) -> ConsumeError | None:
@@ -95,11 +107,12 @@ class MemorySource:
         held = cast(Lease, lease)
         before = cast(Envelope, held.message.attributes)
         attributes = {**(before.attributes or {}), REASON: reason, SOURCE: self._topic}
-        outcome = self._queue.dead_letter(
-            self._hub.now(), held.handle, attributes=Envelope(before.published_at, attributes)
-        )
-        self._hub.announce()
-        return self._error(outcome, gone_is_fine=False)
+        envelope = Envelope(before.published_at, attributes)
+
+        def move(now: float, handle: str) -> Outcome:
+            return self._queue.dead_letter(now, handle, attributes=envelope)
+
+        return self._each([held], move)[0]
 
     async def close(self) -> None:
         """Nothing belongs to the consumer alone."""

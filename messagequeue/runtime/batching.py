@@ -16,73 +16,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterable
-from enum import IntEnum
 from math import inf
 from typing import Generic, TypeVar
 
+from .lines import Item, Line, Place
 
-class Place(IntEnum):
-    """Where an item is; see `Item.place`."""
-
-    OUTSIDE = 0
-    WAITING = 1
-    TAKEN = 2
-    HELD = 3
-    GONE = 4
-
-
-# Looked up for every item; a member of an enum is reached through its class each time.
 _OUTSIDE, _WAITING, _TAKEN, _HELD, _GONE = Place
 
-
-class Item:
-    """
-    Base of what is batched; add slots of your own.
-
-    Attributes:
-        size: Bytes it takes in a batch.
-        key: Its sequence; None where it has none.
-        at: When it was added.  The batcher's to set.
-        place: Where it is.  The batcher's to set.
-    """
-
-    __slots__ = ("at", "key", "place", "size")
-
-    def __init__(self, size: int = 0, key: Hashable | None = None) -> None:
-        self.size = size
-        self.key = key
-        self.at = 0.0
-        self.place = _OUTSIDE
-
-
 T = TypeVar("T", bound=Item)
-
-
-class _Line(Generic[T]):
-    """The waiting items of one key, or those of no key; *items* may still hold some that are gone."""
-
-    __slots__ = ("bytes", "count", "items", "key", "locked", "queued")
-
-    def __init__(self, key: Hashable | None) -> None:
-        self.key = key
-        self.items: deque[T] = deque()
-        self.count = 0
-        self.bytes = 0
-        self.locked = False
-        self.queued = False
-
-    def head(self) -> T | None:
-        items = self.items
-        while items and items[0].place is _GONE:
-            items.popleft()
-        return items[0] if items else None
-
-    def pop(self) -> T:
-        item = self.items.popleft()
-        self.count -= 1
-        self.bytes -= item.size
-        item.place = _TAKEN
-        return item
 
 
 class Batch(Generic[T]):
@@ -90,7 +31,7 @@ class Batch(Generic[T]):
 
     __slots__ = ("_lines", "items")
 
-    def __init__(self, items: list[T], lines: list[_Line[T]]) -> None:
+    def __init__(self, items: list[T], lines: list[Line[T]]) -> None:
         self.items = items
         self._lines = lines
 
@@ -143,9 +84,9 @@ class Batcher(Generic[T]):
         self._max_in_flight = max_in_flight
         self._linger = linger
         self._ordered = ordered
-        self._free: _Line[T] = _Line(None)
-        self._lines: dict[Hashable, _Line[T]] = {}
-        self._ready: deque[_Line[T]] = deque()  # unlocked keys with items, in turn
+        self._free: Line[T] = Line(None)
+        self._lines: dict[Hashable, Line[T]] = {}
+        self._ready: deque[Line[T]] = deque()  # unlocked keys with items, in turn
         self._ready_count = 0
         self._ready_bytes = 0
         self._oldest = inf
@@ -199,7 +140,7 @@ class Batcher(Generic[T]):
 
     def restore(self, items: Iterable[T]) -> None:
         """Put *items*, held by one `complete()`, back in their order and ahead of all later ones of their keys."""
-        lines: dict[Hashable | None, _Line[T]] = {}
+        lines: dict[Hashable | None, Line[T]] = {}
         for item in reversed(list(items)):
             line = lines[item.key] = self._line(item)
             if item.place is _HELD:
@@ -229,16 +170,16 @@ class Batcher(Generic[T]):
                     self._forget_empty()
         return True
 
-    def _line(self, item: T) -> _Line[T]:
+    def _line(self, item: T) -> Line[T]:
         key = item.key
         if key is None or not self._ordered:
             return self._free
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = _Line(key)
+            line = self._lines[key] = Line(key)
         return line
 
-    def _count_in(self, item: T, line: _Line[T]) -> None:
+    def _count_in(self, item: T, line: Line[T]) -> None:
         item.place = _WAITING
         line.count += 1
         line.bytes += item.size
@@ -247,14 +188,14 @@ class Batcher(Generic[T]):
             self._ready_count += 1
             self._ready_bytes += item.size
 
-    def _enqueue(self, line: _Line[T], since: float) -> None:
+    def _enqueue(self, line: Line[T], since: float) -> None:
         if since < self._oldest:
             self._oldest = since
         if not line.queued and line is not self._free:
             line.queued = True
             self._ready.append(line)
 
-    def _unlock(self, line: _Line[T]) -> None:
+    def _unlock(self, line: Line[T]) -> None:
         line.locked = False
         head = line.head()
         if head is None:
@@ -272,7 +213,7 @@ class Batcher(Generic[T]):
             del self._lines[line.key]
         self._ready.clear()
 
-    def _lock(self, line: _Line[T]) -> None:
+    def _lock(self, line: Line[T]) -> None:
         line.locked = True
         self._ready_count -= line.count
         self._ready_bytes -= line.bytes
@@ -288,8 +229,8 @@ class Batcher(Generic[T]):
 
     def _fill(self) -> Batch[T]:
         items: list[T] = []
-        locked: list[_Line[T]] = []
-        turns: deque[_Line[T]] = deque()  # keys of this batch that have more
+        locked: list[Line[T]] = []
+        turns: deque[Line[T]] = deque()  # keys of this batch that have more
         room = self._max_bytes
         while len(items) < self._max_entries and (line := self._next(turns)) is not None:
             size = line.items[0].size
@@ -310,7 +251,7 @@ class Batcher(Generic[T]):
                 turns.append(line)
         return Batch(items, locked)
 
-    def _next(self, turns: deque[_Line[T]]) -> _Line[T] | None:
+    def _next(self, turns: deque[Line[T]]) -> Line[T] | None:
         """Whose turn it is: the older of the first without a key and the next key's; then keys of this batch again."""
         free, line = self._free.head(), self._next_ready()
         if free is not None and (line is None or free.at <= line.items[0].at):
@@ -319,7 +260,7 @@ class Batcher(Generic[T]):
             return line
         return turns[0] if turns else None
 
-    def _next_ready(self) -> _Line[T] | None:
+    def _next_ready(self) -> Line[T] | None:
         """The key whose turn it is.  Keys left empty by `discard()` are dropped here."""
         ready = self._ready
         while ready:

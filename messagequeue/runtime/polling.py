@@ -17,6 +17,10 @@ from .sink import Faults, logger
 from .stats import ConsumerStats
 from .tasks import OwnedTasks
 
+#: Seconds from the start of a receive that brought nothing to the next: a topic polled without waiting, or a broker
+#: that answers an empty long poll at once (SQS does above its in-flight limit), must not be asked without a pause.
+EMPTY_PACE = 1.0
+
 
 def next_ask(room: int, batch: int, parked: int, *, busy: bool, most: int) -> int:
     """
@@ -81,7 +85,7 @@ class Polling:
 
     def stop(self) -> None:
         """Begin no more receives.  A `start()` under way, which captures nothing, ends at once."""
-        if not self._stopping and self._starting is not None and self._starting.when() is None:
+        if not self._stopping and self._starting is not None:
             self._starting.reschedule(self._loop.time())
         self._stopping = True
         self._wake.set()
@@ -98,10 +102,7 @@ class Polling:
         """
         while not self._stopping:
             try:
-                async with asyncio.timeout(None) as self._starting:
-                    lease = await self._source.start()
-                self._starting = None
-                return lease
+                return await self._start_source()
             except ConfigurationError:
                 raise
             except Exception as error:
@@ -113,6 +114,13 @@ class Polling:
             while not self._stopping and self._loop.time() < self._resume_at:
                 await self._pause()
         return None
+
+    async def _start_source(self) -> float:
+        try:
+            async with asyncio.timeout(None) as self._starting:
+                return await self._source.start()
+        finally:
+            self._starting = None
 
     async def run(self) -> ReceiveError | None:
         """Receive until `stop()` (None) or until a fatal fault outlasted its grace (that fault)."""
@@ -141,18 +149,19 @@ class Polling:
         self._wake.clear()
 
     async def _receive(self, ask: int) -> None:
+        started = self._loop.time()
         try:
             deliveries = await self._source.receive(ask, wait=self._options.wait_time)
         except Exception as error:
             self._failed(error)
         else:
-            self._received(ask, deliveries)
+            self._received(ask, deliveries, started)
         finally:
             self._asked -= ask
             # After this task is out of the set, so that the manager sees the place free.
             self._loop.call_soon(self._wake.set)
 
-    def _received(self, ask: int, deliveries: Sequence[Delivery]) -> None:
+    def _received(self, ask: int, deliveries: Sequence[Delivery], started: float) -> None:
         if self._backoff.failures:
             logger.info("topic %s: receives work again", self._topic, extra={"topic": self._topic})
         self._backoff.succeeded()
@@ -163,6 +172,8 @@ class Polling:
         self._stats.empty_receives += not deliveries
         if deliveries:
             self._on_deliveries(deliveries)
+        else:
+            self._resume_at = max(self._resume_at, started + EMPTY_PACE)
 
     def _failed(self, raised: Exception) -> None:
         error = as_receive_error(raised, self._topic)

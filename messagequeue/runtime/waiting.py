@@ -12,7 +12,7 @@ from .._errors import PublishError
 from .._message import Receipt
 from ..driver import EncodedMessage
 from .answers import Outcome, logger
-from .batching import Item
+from .lines import Item
 
 
 class Entry(Item):

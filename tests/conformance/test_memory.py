@@ -12,8 +12,7 @@ from messagequeue import ConsumerProvider, Message, PublisherProvider
 from messagequeue.broker import Lease, Outcome
 from messagequeue.embedded import MemoryConfig, MemoryConsumerProvider, MemoryPublisherProvider, forget
 from messagequeue.embedded._hub import hub
-from messagequeue.testing.conformance import BaseHarness, ConformanceSuite, Features, run_in_virtual_time
-from messagequeue.testing.conformance import _harness as harness_module
+from messagequeue.testing.conformance import BaseHarness, ConformanceSuite, Features, Main, run_in_virtual_time
 
 
 class MemoryHarness(BaseHarness):
@@ -36,7 +35,7 @@ class MemoryHarness(BaseHarness):
         self._hub = hub(self._config.name)
         self._topics = (f"topic-{n}" for n in itertools.count())
 
-    def run(self, main: harness_module.Main, /) -> None:
+    def run(self, main: Main, /) -> None:
         run_in_virtual_time(main)
 
     async def publisher_provider(self) -> PublisherProvider:
@@ -48,11 +47,7 @@ class MemoryHarness(BaseHarness):
     async def new_topic(self, *, ordered: bool, visibility_timeout: float, max_receives: int | None) -> str:
         topic = next(self._topics)
         settings = replace(self._config, visibility_timeout=visibility_timeout, max_receives=max_receives)
-        queue = self._hub.queue(topic, settings)
-        # A topic's lease is the provider's option here, so each topic gets providers that have it.
-        self._config = settings
-        assert queue.name == topic
-        return topic
+        return self._hub.queue(topic, settings).name
 
     async def dead_letters(self, topic: str) -> list[bytes]:
         queue = self._hub.broker.queue(topic + self._config.dead_letter_suffix)

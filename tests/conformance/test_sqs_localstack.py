@@ -9,8 +9,7 @@ import math
 import pytest
 
 from messagequeue import ConsumerProvider, Message, PublisherProvider
-from messagequeue.testing.conformance import BaseHarness, ConformanceSuite, Features, run_in_real_time
-from messagequeue.testing.conformance import _harness as harness_module
+from messagequeue.testing.conformance import BaseHarness, ConformanceSuite, Features, Main, run_in_real_time
 from messagequeue_sqs import SQSConfig, SQSConsumerProvider, SQSPublisherProvider
 from tests.support.localstack import Queues
 
@@ -38,7 +37,7 @@ class SQSHarness(BaseHarness):
         self._config = SQSConfig(queue_address=queues.endpoint)
         self._dead: dict[str, str] = {}
 
-    def run(self, main: harness_module.Main, /) -> None:
+    def run(self, main: Main, /) -> None:
         run_in_real_time(main)
 
     async def publisher_provider(self) -> PublisherProvider:

@@ -43,15 +43,22 @@ async def publish(queues: Queues, url: str, *items: object, **options: Any) -> l
         return await publisher.publish_many(items, **options)
 
 
-async def consume_until(queues: Queues, url: str, count: int, **options: Any) -> list[Message]:
+async def consume_until(queues: Queues, url: str, count: int) -> list[Message]:
     """Consume until *count* messages were handled, and return them."""
     handled: list[Message] = []
+    told: list[ConsumeError] = []
 
     async def handle(message: Message) -> None:
         handled.append(message)
 
-    async with consumers(queues) as provider, consuming(provider, url, handle, wait_time=1, **options):
-        await until(lambda: len(handled) >= count)
+    options = {"wait_time": 1, "on_error": told.append}
+    async with consumers(queues) as provider, consuming(provider, url, handle, **options) as (consumer, _):
+        try:
+            await until(lambda: len(handled) >= count)
+        except AssertionError as error:
+            counts = await asyncio.to_thread(queues.counts, url)
+            error.add_note(f"told {told}; queue has {counts}; {getattr(consumer, 'stats', '')}")
+            raise
     return handled
 
 
@@ -117,11 +124,11 @@ async def test_a_message_of_exactly_one_mebibyte_is_taken_and_one_byte_more_is_n
     """The size is that of the UTF-8 bytes and of the attributes' names, types and values (PUB-07)."""
     url = queues.create()
     attributes = {"k": "v"}  # 1 + len("String") + 1
-    exact = await publish(queues, url, "x" * (MIB - 8), attributes=attributes)
+    [exact] = await publish(queues, url, "x" * (MIB - 8), attributes=attributes)
+    assert isinstance(exact, Receipt)
     over, wide = await publish(queues, url, Outgoing("x" * (MIB - 7), attributes=attributes), Outgoing("é" * 600_000))
     [message] = await consume_until(queues, url, 1)
 
-    assert isinstance(exact[0], Receipt)
     assert isinstance(over, MessageTooLargeError)
     assert (over.size, over.limit) == (MIB + 1, MIB)
     assert isinstance(wide, MessageTooLargeError)

@@ -23,13 +23,24 @@ is skipped, and says why.  Needs pytest.
 
 import pytest
 
-_FACTS = ("_bench", "_publishing", "_carrying", "_registering", "_handling", "_leases", "_ordering", "_stopping")
-pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _FACTS))
+_EXPLAINED = (
+    "_bench",
+    "_facts",
+    "_publishing",
+    "_carrying",
+    "_registering",
+    "_handling",
+    "_leases",
+    "_ordering",
+    "_stopping",
+)
+pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _EXPLAINED))
 
-from ._bench import Bench, Worker, fact, ordered_fact, standard_fact  # noqa: E402 (after asserts are made to explain)
+from ._bench import Bench, Worker  # noqa: E402 (after asserts are made to explain)
 from ._carrying import CarryingFacts  # noqa: E402
+from ._facts import fact, ordered_fact, standard_fact  # noqa: E402
 from ._handling import HandlingFacts  # noqa: E402
-from ._harness import BaseHarness, Features, Harness, run_in_real_time, run_in_virtual_time  # noqa: E402
+from ._harness import BaseHarness, Features, Harness, Main, run_in_real_time, run_in_virtual_time  # noqa: E402
 from ._leases import LeaseFacts  # noqa: E402
 from ._ordering import OrderingFacts  # noqa: E402
 from ._publishing import PublishingFacts  # noqa: E402
@@ -52,6 +63,7 @@ __all__ = [
     "HandlingFacts",
     "Harness",
     "LeaseFacts",
+    "Main",
     "OrderingFacts",
     "PublishingFacts",
     "RegisteringFacts",

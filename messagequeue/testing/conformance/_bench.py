@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import TypedDict, TypeVar, Unpack
 
 import pytest
 
-from ..._errors import ConsumeError, HandlerError
+from ..._errors import ConsumeError
 from ..._message import Message, Outgoing, Receipt
 from ..._options import ConsumeKwargs, PublishKwargs
 from ..._protocols import Consumer, ConsumerProvider, Middleware, Publisher, PublisherProvider
@@ -289,53 +289,6 @@ class Bench:
         await asyncio.gather(*(worker.task for worker in workers), return_exceptions=True)
 
 
-Fact = Callable[[Any, Bench], Coroutine[Any, Any, None]]
-Test = Callable[..., None]
-
-
-def _as_test(check: Fact, needs: Sequence[str], kinds: Sequence[bool]) -> Test:
-    def test(self: Any, harness: Harness, ordered: bool) -> None:
-        for feature in [*needs, "ordered_topics" if ordered else "standard_topics"]:
-            if not getattr(harness.features, feature):
-                pytest.skip(f"the broker has no {feature.replace('_', ' ')}")
-        harness.run(lambda: _judge(self, check, harness, ordered))
-
-    test.__name__, test.__qualname__, test.__doc__ = check.__name__, check.__qualname__, check.__doc__
-    test.__module__ = check.__module__
-    names = ["ordered" if kind else "standard" for kind in kinds]
-    marked: Test = pytest.mark.parametrize("ordered", kinds, ids=names)(test)
-    return marked
-
-
-async def _judge(suite: Any, check: Fact, harness: Harness, ordered: bool) -> None:
-    before = asyncio.all_tasks()
-    bench = Bench(harness, ordered)
-    try:
-        try:
-            await check(suite, bench)
-        finally:
-            await bench.close()
-    finally:
-        await harness.aclose()
-    left = sorted(task.get_name() for task in asyncio.all_tasks() - before)
-    assert not left, f"tasks run after everything was closed: {left}"
-
-
-def fact(*needs: str) -> Callable[[Fact], Test]:
-    """Make a test of a fact about standard and ordered topics, for brokers that have the features *needs*."""
-    return lambda check: _as_test(check, needs, (False, True))
-
-
-def standard_fact(*needs: str) -> Callable[[Fact], Test]:
-    """As `fact()`, for standard topics alone."""
-    return lambda check: _as_test(check, needs, (False,))
-
-
-def ordered_fact(*needs: str) -> Callable[[Fact], Test]:
-    """As `fact()`, for ordered topics alone."""
-    return lambda check: _as_test(check, needs, (True,))
-
-
 async def fail(_: Message) -> None:
     """A behaviour: raise."""
     raise RuntimeError("the handler fails, as the fact asks")
@@ -358,4 +311,4 @@ def numbers(count: int, first: int = 1) -> list[str]:
     return [str(number) for number in range(first, first + count)]
 
 
-__all__ = ["LONG", "Behaviour", "Bench", "HandlerError", "Worker", "fact", "fail", "fail_once", "numbers"]
+__all__ = ["LONG", "Behaviour", "Bench", "Worker", "fail", "fail_once", "numbers"]

@@ -9,7 +9,8 @@ import pytest
 
 from ..._errors import EncodeError, InvalidMessageError
 from ..._message import Message
-from ._bench import Bench, fact
+from ._bench import Bench
+from ._facts import fact
 
 #: Text that escaping, line-ending or alphabet mistakes change.
 TEXTS = (

@@ -7,7 +7,8 @@ import asyncio
 from ..._errors import ConsumeError, DeadLetter, Discard, HandlerError, RetryLater, SettleError
 from ..._message import Message
 from ..._protocols import Handler, Middleware
-from ._bench import Bench, fact, fail, fail_once, numbers, standard_fact
+from ._bench import Bench, fail, fail_once, numbers
+from ._facts import fact, standard_fact
 
 
 class HandlingFacts:

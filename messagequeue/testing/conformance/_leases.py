@@ -8,7 +8,8 @@ import pytest
 
 from ..._errors import HandlerError, LeaseLostError
 from ..._message import Message
-from ._bench import Bench, fact, numbers, standard_fact
+from ._bench import Bench, numbers
+from ._facts import fact, standard_fact
 
 
 class LeaseFacts:

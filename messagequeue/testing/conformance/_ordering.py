@@ -9,7 +9,8 @@ from itertools import pairwise
 
 from ..._errors import HandlerError, RetryLater
 from ..._message import Message, Outgoing
-from ._bench import Bench, Worker, fail, fail_once, numbers, ordered_fact
+from ._bench import Bench, Worker, fail, fail_once, numbers
+from ._facts import ordered_fact
 
 
 class OrderingFacts:

@@ -11,7 +11,8 @@ import pytest
 
 from ..._errors import ClosedError, EncodeError, ErrEmptyTopicName, InvalidMessageError, UnsupportedOptionError
 from ..._message import Outgoing, Receipt
-from ._bench import Bench, fact, numbers, ordered_fact, standard_fact
+from ._bench import Bench, numbers
+from ._facts import fact, ordered_fact, standard_fact
 
 
 class PublishingFacts:

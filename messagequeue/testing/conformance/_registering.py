@@ -15,7 +15,8 @@ from ..._errors import (
     MessageQueueError,
 )
 from ..._message import Message
-from ._bench import Bench, fact, standard_fact
+from ._bench import Bench
+from ._facts import fact, standard_fact
 
 
 async def _accept(_: Message) -> None:

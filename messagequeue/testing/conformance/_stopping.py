@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from ..._message import Message
-from ._bench import Bench, Worker, fact, numbers, standard_fact
+from ._bench import Bench, Worker, numbers
+from ._facts import fact, standard_fact
 
 
 class StoppingFacts:

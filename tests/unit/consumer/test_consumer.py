@@ -674,6 +674,37 @@ def test_stop_ends_a_start_that_hangs():
     run_virtual(main())
 
 
+def test_consumer_paces_empty_receives_that_come_back_at_once():
+    """Short polls, and long polls answered empty at once, are one per second: no surprise bill, no busy loop."""
+
+    async def main():
+        source = FakeSource()
+        b = bench(source, print, wait_time=0.0)
+        b.start()
+        await asyncio.sleep(9.5)
+
+        assert len(source.ops("receive")) == 10
+        await b.stop()
+
+    run_virtual(main())
+
+
+def test_stop_between_two_failing_starts_ends_consume():
+    """stop() while the next try of a failing start is awaited returns at once."""
+
+    async def main():
+        source = FakeSource()
+        source.script["start"].extend(ReceiveError("no such host", code=ErrorCode.CONNECTION) for _ in range(100))
+        b = bench(source, print)
+        b.start()
+        await asyncio.sleep(5)
+        await b.stop()
+
+        assert source.now() == 5
+
+    run_virtual(main())
+
+
 def test_settle_error_reaches_log_sink_and_counter(caplog):
     """Deletes that are refused are told for each message, and the consumer goes on (CON-13)."""
 

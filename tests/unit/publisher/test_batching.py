@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from messagequeue.runtime.batching import Batch, Batcher, Item
+from messagequeue.runtime.batching import Batch, Batcher
+from messagequeue.runtime.lines import Item
 
 
 class Thing(Item):

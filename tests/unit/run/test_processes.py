@@ -13,7 +13,7 @@ import pytest
 
 pytestmark = pytest.mark.acceptance
 
-WORKER = Path(__file__).with_name("worker.py")
+ROOT = Path(__file__).resolve().parents[3]
 #: Seconds in which a healthy worker has long ended.
 PATIENCE = 30
 
@@ -21,9 +21,8 @@ PATIENCE = 30
 @contextmanager
 def worker(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     """Start a worker and wait until it consumes; it is killed should the test fail."""
-    process = subprocess.Popen(
-        [sys.executable, str(WORKER), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-m", "tests.unit.run.worker", *arguments]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "running\n"

@@ -15,8 +15,7 @@ from messagequeue.broker import Broker, DeadLetterPolicy, Lease, Ordering, Outco
 from messagequeue.driver import Capabilities, Delivery, EncodedMessage, LeaseSource, Limits, Sender
 from messagequeue.runtime.consumer_provider import RuntimeConsumerProvider
 from messagequeue.runtime.publisher_provider import RuntimePublisherProvider
-from messagequeue.testing.conformance import BaseHarness, Features, run_in_virtual_time
-from messagequeue.testing.conformance._harness import Main
+from messagequeue.testing.conformance import BaseHarness, Features, Main, run_in_virtual_time
 
 DEAD = "dead-"
 
