@@ -23,8 +23,11 @@ from urllib.parse import urlsplit
 from messagequeue._errors import ConfigurationError, ErrorCode, MessageQueueError, ProviderNotInstalledError
 
 from . import _faults
-from ._api import BatchAnswer, HandleEntry, ReceivedMessage, ReceiveRequest, SendEntry
+from ._api import BatchAnswer, HandleEntry, ReceivedMessage, ReceiveRequest, SendEntry, SqsApi
 from ._config import SQSConfig, connect_timeout, read_timeout, receive_timeout
+from ._fast._sdk import Sdk
+from ._fast._stats import TransportStats
+from ._fast._transport import FastApi
 from ._queue import Queue, is_aws_host
 
 if TYPE_CHECKING:
@@ -55,6 +58,11 @@ class BotoApi:
         self._client = client
         client.meta.events.register("before-send.sqs", _stream_large_body)
         self._endpoint = _without_user(client.meta.endpoint_url)
+
+    @property
+    def client(self) -> Any:
+        """The SDK's client."""
+        return self._client
 
     @property
     def endpoint(self) -> str:
@@ -147,25 +155,30 @@ class Clients:
     def __init__(self, config: SQSConfig, session: aioboto3.Session | None = None) -> None:
         self._config = config
         self._session: Any = session
-        self._open: dict[tuple[str | None, _Purpose], BotoApi] = {}
+        self._open: dict[tuple[str | None, _Purpose], SqsApi] = {}
+        self._stats: list[TransportStats] = []
         self._opening: asyncio.Lock | None = None
         self._exits = AsyncExitStack()
         self._told: set[str] = set()
 
-    async def calls(self, queue: Queue | None) -> BotoApi:
+    async def calls(self, queue: Queue | None) -> SqsApi:
         """Return the client for everything but receives."""
         return await self._get(queue, "calls")
 
-    async def receives(self, queue: Queue) -> BotoApi:
+    async def receives(self, queue: Queue) -> SqsApi:
         """Return the client for receives."""
         return await self._get(queue, "receives")
+
+    def stats(self) -> TransportStats:
+        """Return what became of the calls so far, those of closed clients included."""
+        return sum(self._stats, TransportStats())
 
     async def close(self) -> None:
         """Close every client.  Later calls of theirs fail."""
         self._open.clear()
         await self._exits.aclose()
 
-    async def _get(self, queue: Queue | None, purpose: _Purpose) -> BotoApi:
+    async def _get(self, queue: Queue | None, purpose: _Purpose) -> SqsApi:
         if self._opening is None:
             self._opening = asyncio.Lock()
         async with self._opening:
@@ -208,7 +221,7 @@ class Clients:
             self._session = aioboto3.Session(profile_name=self._config.profile)
         return self._session
 
-    async def _make(self, region: str | None, purpose: _Purpose) -> BotoApi:
+    async def _make(self, region: str | None, purpose: _Purpose) -> SqsApi:
         # endpoint_url is left out where nobody gave one: only then does the SDK look at AWS_ENDPOINT_URL(_SQS).
         address = self._config.queue_address
         where = {} if address is None else {"endpoint_url": address}
@@ -218,7 +231,15 @@ class Clients:
         api = BotoApi(await self._exits.enter_async_context(context))
         if region is None:
             self._accept_no_region(api)
-        return api
+        return self._shortened(api)
+
+    def _shortened(self, api: BotoApi) -> SqsApi:
+        if self._config.transport == "sdk":
+            return api
+        fast = FastApi(api, Sdk(api.client), translate, strict=self._config.transport == "fast")
+        self._stats.append(fast.stats)
+        self._exits.push_async_callback(fast.close)
+        return fast
 
     def _accept_no_region(self, api: BotoApi) -> None:
         if is_aws_host(_host(api.endpoint)):
@@ -248,13 +269,17 @@ def client_config(config: SQSConfig, purpose: _Purpose) -> Any:
     base = AioConfig(connector_args=getattr(given, "connector_args", None))
     merged: Any = base if given is None else base.merge(given)
     pool = RECEIVE_CONNECTIONS if purpose == "receives" else CALL_CONNECTIONS
-    return merged.merge(
+    made = merged.merge(
         AioConfig(
             connect_timeout=connect_timeout(config),
             read_timeout=receive_timeout(config) if purpose == "receives" else read_timeout(config),
             max_pool_connections=max(pool, merged.max_pool_connections),
         )
     )
+    session = getattr(given, "http_session_cls", None)
+    if session is not None:  # merging drops it
+        made.http_session_cls = session
+    return made
 
 
 def _setup_error(error: Exception) -> MessageQueueError:

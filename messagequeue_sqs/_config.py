@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from messagequeue._errors import ConfigurationError
 from messagequeue._options import ConsumeOptions, PublishOptions, check_options, option
@@ -20,6 +20,8 @@ CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 20.0
 #: Seconds that a receive's answer may take beyond its long poll.
 _POLL_MARGIN = 10.0
+#: What `SQSConfig.transport` may be.
+TRANSPORTS = ("auto", "fast", "sdk")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,11 @@ class SQSConfig:
         high=900,
         optional=True,
     )
+    transport: Literal["auto", "fast", "sdk"] = option(
+        "sdk",
+        "How sends, receives, deletes and prolongations travel: `sdk`, the AWS SDK alone; `auto`, a short path of less "
+        "work where it does what the SDK would do, else the SDK; `fast`, the short path or an error.",
+    )
     verify_checksums: bool = option(True, "Compare the MD5s that SQS returns with what was sent and received.")
     consume: ConsumeOptions = field(default=ConsumeOptions())
     publish: PublishOptions = field(default=PublishOptions())
@@ -75,6 +82,8 @@ class SQSConfig:
         for name in ("queue_address", "region", "profile"):
             object.__setattr__(self, name, _text_or_none(name, getattr(self, name)))
         check_options(self)
+        if self.transport not in TRANSPORTS:
+            raise ConfigurationError(f"transport={self.transport!r}: give one of {', '.join(TRANSPORTS)}")
         if self.queue_address is not None:
             split_url("queue_address", self.queue_address, _ADDRESS_ADVICE)
         _check_type("consume", self.consume, ConsumeOptions)

@@ -12,6 +12,7 @@ from messagequeue.runtime.publisher_provider import RuntimePublisherProvider
 
 from ._client import Clients, require_sdk
 from ._config import SQSConfig, receive_timeout, timeout_conflict
+from ._fast._stats import TransportStats
 from ._faults import CallError
 from ._queue import Queue, parse_topic
 from ._sender import SQSSender
@@ -66,6 +67,11 @@ class SQSPublisherProvider(RuntimePublisherProvider):
         self._clients = Clients(self._config)
         self._queue: Queue | None = None
 
+    @property
+    def transport_stats(self) -> TransportStats:
+        """What became of the calls so far; `fallbacks` is 0 where all is well."""
+        return self._clients.stats()
+
     def _topic_key(self, topic: str) -> str:
         return parse_topic(topic).identity
 
@@ -106,6 +112,11 @@ class SQSConsumerProvider(RuntimeConsumerProvider):
         conflict = timeout_conflict(self._config)
         if conflict:
             _log.warning("%s", conflict)
+
+    @property
+    def transport_stats(self) -> TransportStats:
+        """What became of the calls so far; `fallbacks` is 0 where all is well."""
+        return self._clients.stats()
 
     def _topic_key(self, topic: str) -> str:
         return parse_topic(topic).identity

@@ -25,6 +25,12 @@ LAYERS = {
     "messagequeue.driver": 0,
     "messagequeue.broker": 1,
     "messagequeue_sqs._api": 1,
+    "messagequeue_sqs._fast._breaker": 1,
+    "messagequeue_sqs._fast._drawing": 1,
+    "messagequeue_sqs._fast._http": 1,
+    "messagequeue_sqs._fast._json": 1,
+    "messagequeue_sqs._fast._sigv4": 1,
+    "messagequeue_sqs._fast._stats": 1,
     "messagequeue_sqs._faults": 1,
     "messagequeue_sqs._limits": 1,
     "messagequeue_sqs._md5": 1,
@@ -46,6 +52,9 @@ LAYERS = {
     "messagequeue.telemetry": 2,
     "messagequeue_sqs._config": 2,
     "messagequeue_sqs._dead_letter": 2,
+    "messagequeue_sqs._fast._answers": 2,
+    "messagequeue_sqs._fast._connection": 2,
+    "messagequeue_sqs._fast._pool": 2,
     "messagequeue_sqs._sender": 2,
     "messagequeue_sqs._settling": 2,
     "messagequeue_sqs._source": 2,
@@ -57,6 +66,8 @@ LAYERS = {
     "messagequeue.broker.storage.sqlite": 3,
     "messagequeue.telemetry._otel": 3,
     "messagequeue_sqs._client": 3,
+    "messagequeue_sqs._fast._sdk": 3,
+    "messagequeue_sqs._fast._transport": 3,
 }
 COMPOSITION = 4
 
@@ -67,9 +78,10 @@ PURE_LAYERS = (0, 1)
 #: The modules, or packages, that a third-party package may be imported in.
 THIRD_PARTY = {
     "aioboto3": ("messagequeue_sqs._client",),
-    "aiobotocore": ("messagequeue_sqs._client",),
-    "botocore": ("messagequeue_sqs._client",),
+    "aiobotocore": ("messagequeue_sqs._client", "messagequeue_sqs._fast._sdk"),
+    "botocore": ("messagequeue_sqs._client", "messagequeue_sqs._fast._sdk"),
     "opentelemetry": ("messagequeue.telemetry._otel",),
+    "orjson": ("messagequeue_sqs._fast._json",),
     "pytest": ("messagequeue.testing.conformance",),
     "tenacity": ("messagequeue.runtime.backoff",),
 }

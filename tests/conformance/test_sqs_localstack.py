@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from typing import Literal
 
 import pytest
 
@@ -32,9 +33,9 @@ class SQSHarness(BaseHarness):
         held_keys_wait=False,
     )
 
-    def __init__(self, queues: Queues) -> None:
+    def __init__(self, queues: Queues, transport: Literal["fast", "sdk"]) -> None:
         self._queues = queues
-        self._config = SQSConfig(queue_address=queues.endpoint)
+        self._config = SQSConfig(queue_address=queues.endpoint, transport=transport)
         self._dead: dict[str, str] = {}
 
     def run(self, main: Main, /) -> None:
@@ -75,6 +76,6 @@ class SQSHarness(BaseHarness):
 
 
 class TestSQSOverLocalStack(ConformanceSuite):
-    @pytest.fixture
-    def harness(self, queues: Queues) -> SQSHarness:
-        return SQSHarness(queues)
+    @pytest.fixture(params=["fast", "sdk"])
+    def harness(self, queues: Queues, request: pytest.FixtureRequest) -> SQSHarness:
+        return SQSHarness(queues, request.param)

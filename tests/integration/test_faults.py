@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from itertools import pairwise
+from typing import Literal
 
 import pytest
 from botocore.config import Config
@@ -67,12 +68,22 @@ async def under_each_fault(scenario: Callable[[Fault], Coroutine[None, None, Non
             group.create_task(named(name, fault), name=name)
 
 
+#: How the calls of a test travel: every test runs once over the short path and once over the SDK alone.
+TRANSPORT: dict[str, Literal["fast", "sdk"]] = {"now": "fast"}
+
+
+@pytest.fixture(autouse=True, params=["fast", "sdk"])
+def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TRANSPORT, "now", request.param)
+
+
 def config_for(stub: FaultStub, *, attempts: int = 1, region: str | None = None) -> SQSConfig:
     """A configuration with *attempts* of the SDK per call, short polls, and an answer in time or none."""
     sdk = Config(retries={"total_max_attempts": attempts, "mode": "standard"}, read_timeout=2)
     return SQSConfig(
         queue_address=stub.endpoint,
         region=region,
+        transport=TRANSPORT["now"],
         connect_timeout=0.5,
         read_timeout=0.5,
         client_config=sdk,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -29,12 +29,21 @@ MIB = 1_048_576
 BINARY = bytes(range(256))
 
 
+#: How the calls of a test travel: every test runs once over the short path and once over the SDK alone.
+TRANSPORT: dict[str, Literal["fast", "sdk"]] = {"now": "fast"}
+
+
+@pytest.fixture(autouse=True, params=["fast", "sdk"])
+def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TRANSPORT, "now", request.param)
+
+
 def publishers(queues: Queues) -> SQSPublisherProvider:
-    return SQSPublisherProvider(SQSConfig(queue_address=queues.endpoint))
+    return SQSPublisherProvider(SQSConfig(queue_address=queues.endpoint, transport=TRANSPORT["now"]))
 
 
 def consumers(queues: Queues) -> SQSConsumerProvider:
-    return SQSConsumerProvider(SQSConfig(queue_address=queues.endpoint))
+    return SQSConsumerProvider(SQSConfig(queue_address=queues.endpoint, transport=TRANSPORT["now"]))
 
 
 async def publish(queues: Queues, url: str, *items: object, **options: Any) -> list[Receipt | PublishError]:
