@@ -1,4 +1,4 @@
-"""The SQS provider, judged over this package's own server, in the same process and on the real clock."""
+"""The SQS provider by its short path, judged over this package's own server, in the same process, on the real clock."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ServerHarness(BaseHarness):
 
     @property
     def _config(self) -> SQSConfig:
-        return SQSConfig(queue_address=self._server.endpoint_url, region="us-east-1")
+        return SQSConfig(queue_address=self._server.endpoint_url, region="us-east-1", transport="fast")
 
     async def publisher_provider(self) -> PublisherProvider:
         return SQSPublisherProvider(self._config)
