@@ -26,7 +26,7 @@ from .batching import Batch, Batcher
 from .many import ManyReceipts, Source, refuse_single
 from .prepare import Preparer
 from .tasks import OwnedTasks, foreign_loop, outcome
-from .waiting import Entry, PendingReceipt
+from .waiting import WITHDRAWN, Entry, PendingReceipt
 
 #: Seconds before an entry is sent once more: 0.1 doubling to 5, half of it random.
 _RESEND_PAUSE = equal_jitter(0.1, 5.0)
@@ -239,8 +239,10 @@ class RuntimePublisher:
     def _withdraw(self, entry: Entry) -> None:
         entry.wanted = False
         pending = bool(entry.place)
-        if self._batcher.discard(entry) and pending:
-            self._leave(1)
+        if self._batcher.discard(entry):
+            entry.message = WITHDRAWN  # it keeps its place in a line for as long as a call takes; its body need not
+            if pending:
+                self._leave(1)
 
     # ---- sending
 
