@@ -283,6 +283,10 @@ class RuntimePublisher:
                 raise
         else:
             self._finish(batch, outcomes, retries=self._options.entry_retries)
+        finally:
+            # On Python 3.13 the sender's frames, which an error's traceback holds, hold this one: a cycle, in which a
+            # message whose failure nobody reads would wait for the garbage collector.
+            del batch, entries
 
     def _finish(self, batch: Batch[Entry], outcomes: list[Outcome], *, retries: int) -> None:
         entries = batch.items
