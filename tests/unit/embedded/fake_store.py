@@ -13,7 +13,8 @@ class FakeStore:
         events: Committed, by commit.
         calls: Names of the calls in order, `record` left out.
         fail: Commits to fail from now on.
-        gate: A commit or checkpoint that runs waits until it is set.
+        gate: A commit that runs waits until it is set.
+        log_gate: A checkpoint that runs waits until it is set.
         full: The log is.
     """
 
@@ -23,6 +24,8 @@ class FakeStore:
         self.fail = 0
         self.gate = threading.Event()
         self.gate.set()
+        self.log_gate = threading.Event()
+        self.log_gate.set()
         self.full = False
         self._recorded: list[Event] = []
         self._begun: list[Event] = []
@@ -56,7 +59,7 @@ class FakeStore:
     def checkpoint(self) -> None:
         self.calls.append("checkpoint")
         self.full = False
-        assert self.gate.wait(10)
+        assert self.log_gate.wait(10)
 
     def sync(self) -> None:
         self.calls.append("sync")

@@ -150,13 +150,13 @@ def test_a_full_log_is_written_back_between_commits(waits: bool) -> None:
     async def main() -> None:
         bench.hub.now()
         bench.store.full = True
+        bench.store.log_gate.clear()
         await bench.publish(b"a")
-        bench.store.gate.clear()
         task = asyncio.create_task(bench.publish(b"b"))
         for _ in range(5):
             await asyncio.sleep(0)
         assert not task.done()
-        bench.store.gate.set()
+        bench.store.log_gate.set()
         await task
 
     run_virtual(main())
