@@ -79,15 +79,16 @@ def may_heal(error: Exception) -> bool:
 
 
 def _kinds(on: object) -> tuple[type[Exception], ...]:
-    kinds = on if isinstance(on, tuple) else (on,)
-    for kind in kinds:
+    kinds: list[type[Exception]] = []
+    for kind in on if isinstance(on, tuple) else (on,):
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
             raise TypeError("retry(on): give exception types, such as ConnectionError or (TimeoutError, OSError)")
         if issubclass(kind, Signal | DecodeError):
             raise TypeError(f"retry(on): {kind.__name__} is never tried again here: it says what becomes of a message")
+        kinds.append(kind)
     if not kinds:
         raise TypeError("retry(on): give at least one exception type")
-    return kinds
+    return tuple(kinds)
 
 
 def _tell(message: Message, error: Exception, attempt: int, seconds: float) -> None:
