@@ -14,17 +14,15 @@ Prints:
 """
 
 import sys
-from collections.abc import Callable, Coroutine
 from importlib import util
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from messagequeue import ConsumerProvider, PublisherProvider
-from messagequeue.testing.conformance import BaseHarness, ConformanceSuite, Features, run_in_virtual_time
+from messagequeue.testing.conformance import BaseHarness, ConformanceSuite, Features, Main, run_in_virtual_time
 
 
 def load_example(name: str) -> ModuleType:
@@ -47,7 +45,7 @@ class ShelfHarness(BaseHarness):
     def __init__(self) -> None:
         self._lease = 30.0
 
-    def run(self, main: Callable[[], Coroutine[Any, Any, None]], /) -> None:
+    def run(self, main: Main, /) -> None:
         run_in_virtual_time(main)
 
     async def publisher_provider(self) -> PublisherProvider:

@@ -111,10 +111,15 @@ def _check_option(name: str, value: Any, default: Any, rule: Mapping[str, Any]) 
 
 
 def _bounds(rule: Mapping[str, Any]) -> str:
-    low, high, unit = rule["low"], rule["high"], rule["unit"]
-    above = f"above {low:g}" if rule["nonzero"] else f"{low:g} or more"
-    text = above if high is None else f"{'above ' if rule['nonzero'] else ''}{low:g} to {high:g}"
+    low, high, unit = number(rule["low"]), number(rule["high"]), rule["unit"]
+    above = f"above {low}" if rule["nonzero"] else f"{low} or more"
+    text = above if high is None else f"{'above ' if rule['nonzero'] else ''}{low} to {high}"
     return f"{text} {unit}".rstrip() + (" (or None)" if rule["optional"] else "")
+
+
+def number(value: float | None) -> str | None:
+    """The shortest text of a bound; whole numbers without an exponent."""
+    return None if value is None else str(int(value)) if value == int(value) else f"{value:g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,9 @@ from ._config import MemoryConfig
 #: Seconds.  SQS API Reference, SetQueueAttributes: MessageRetentionPeriod is 14 days at most.
 _LONGEST_RETENTION = 1_209_600.0
 
+#: A topic of such a name is as strict as the SQS queue it may become: a key on every message, no delay of its own.
+FIFO_SUFFIX = ".fifo"
+
 _hubs: dict[str, Hub] = {}
 
 
@@ -89,7 +92,7 @@ class Hub:
             policy = DeadLetterPolicy(target, config.max_receives)
             self.queue(target, config)
         settings = QueueSettings(
-            ordering=Ordering.KEYED,
+            ordering=Ordering.FIFO if topic.endswith(FIFO_SUFFIX) else Ordering.KEYED,
             visibility_timeout=config.visibility_timeout,
             delay=config.delay if policy is not None else 0.0,
             # A dead letter keeps its age; there it has as long as any broker gives it.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .._errors import ErrorCode, InvalidMessageError, MessageTooLargeError, PublishError
 from .._message import AttributeValue, Receipt
-from ..broker import MAX_LEASE, Queue, UnknownQueueError
+from ..broker import MAX_LEASE, Ordering, Queue, UnknownQueueError
 from ..driver import Capabilities, EncodedMessage, Limits
 from ._config import MemoryConfig
 from ._hub import Hub
@@ -32,12 +32,13 @@ class Envelope:
 
 
 def capabilities_of(queue: Queue, config: MemoryConfig) -> Capabilities:
-    """What a topic can do: all of them the same, but that a dead-letter topic has none of its own."""
+    """What a topic can do: keep order per key; one named as a FIFO queue is as strict, a dead-letter topic has none."""
+    fifo = queue.settings.ordering is Ordering.FIFO
     return Capabilities(
         ordering=True,
-        ordering_key="accepted",
+        ordering_key="required" if fifo else "accepted",
         deduplication=True,
-        max_delay=config.max_delay,
+        max_delay=0.0 if fifo else config.max_delay,
         max_lease=MAX_LEASE,
         dead_letters=queue.settings.dead_letters is not None,
         receive_cancellable=True,

@@ -45,7 +45,7 @@ class MemoryHarness(BaseHarness):
         return MemoryConsumerProvider(self._config)
 
     async def new_topic(self, *, ordered: bool, visibility_timeout: float, max_receives: int | None) -> str:
-        topic = next(self._topics)
+        topic = next(self._topics) + (".fifo" if ordered else "")
         settings = replace(self._config, visibility_timeout=visibility_timeout, max_receives=max_receives)
         return self._hub.queue(topic, settings).name
 
