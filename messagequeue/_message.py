@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,7 +12,7 @@ from typing import Any
 AttributeValue = str | bytes | int | float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Message:
     """
     One delivery of a message to a handler.  Return from the handler to settle it; raise to have it back.
@@ -41,6 +41,31 @@ class Message:
     published_at: datetime | None = None
     raw: object = field(default=None, repr=False, compare=False)
 
+    # Made for every message: what `dataclass` writes for a frozen class takes twice as long (0.65 against 1.3 us).
+    def __init__(
+        self,
+        topic: str,
+        id: str,  # noqa: A002 - the field's name
+        body: bytes,
+        attributes: Mapping[str, str | bytes] | None = None,
+        ordering_key: str | None = None,
+        deduplication_key: str | None = None,
+        sequence_number: str | None = None,
+        delivery_attempt: int | None = None,
+        published_at: datetime | None = None,
+        raw: object = None,
+    ) -> None:
+        _topic(self, topic)
+        _id(self, id)
+        _body(self, body)
+        _attributes(self, {} if attributes is None else attributes)
+        _ordering_key(self, ordering_key)
+        _deduplication_key(self, deduplication_key)
+        _sequence_number(self, sequence_number)
+        _delivery_attempt(self, delivery_attempt)
+        _published_at(self, published_at)
+        _raw(self, raw)
+
     @property
     def text(self) -> str:
         """The body as UTF-8 text.  Raises `UnicodeDecodeError` (a ValueError) where it is not."""
@@ -49,6 +74,20 @@ class Message:
     def json(self) -> Any:
         """The body read as JSON.  Raises ValueError (`json.JSONDecodeError`, `UnicodeDecodeError`) where it is not."""
         return json.loads(self.body)
+
+
+(
+    _topic,
+    _id,
+    _body,
+    _attributes,
+    _ordering_key,
+    _deduplication_key,
+    _sequence_number,
+    _delivery_attempt,
+    _published_at,
+    _raw,
+) = (getattr(Message, item.name).__set__ for item in fields(Message))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ class Lease:
 
     __slots__ = ("beating", "deadline", "due", "received_at")
 
-    def __init__(self, received_at: float) -> None:
+    def __init__(self, received_at: float, deadline: float | None = None) -> None:
         self.received_at = received_at
-        self.deadline = received_at
+        self.deadline = received_at if deadline is None else deadline
         """When the broker gives the message to somebody else, as far as its last answer goes."""
         self.due = math.inf
         self.beating = False

@@ -71,17 +71,20 @@ class Polling:
         self._wake = asyncio.Event()
         self._tasks = OwnedTasks(logger)
         self._asked = 0
+        self._parked = 0
+        self._live = False
         self._busy = False
         self._stopping = False
         self._backoff = Backoff(RECEIVE_FIRST, RECEIVE_LONGEST)
-        self._resume_at = 0.0
+        self._resume_at = 0.0  # 0: at any time
         self._fatal_since: float | None = None
         self._fatal: ReceiveError | None = None
         self._starting: asyncio.Timeout | None = None
 
     def wake(self) -> None:
-        """There may be room now."""
-        self._wake.set()
+        """There may be room now: receive, if so."""
+        if self._live and not self._stopping and (self._resume_at == 0.0 or self._loop.time() >= self._resume_at):
+            self._launch()
 
     def stop(self) -> None:
         """Begin no more receives.  A `start()` under way, which captures nothing, ends at once."""
@@ -124,18 +127,22 @@ class Polling:
 
     async def run(self) -> ReceiveError | None:
         """Receive until `stop()` (None) or until a fatal fault outlasted its grace (that fault)."""
-        while not self._stopping and self._fatal is None:
-            if self._loop.time() >= self._resume_at:
-                self._launch()
-            await self._pause()
+        self._live = True
+        try:
+            while not self._stopping and self._fatal is None:
+                self.wake()
+                await self._pause()
+        finally:
+            self._live = False
         return self._fatal
 
     def _launch(self) -> None:
         limits = self._source.limits
         batch = min(self._options.batch_size, limits.receive_messages)
         most = 1 if self._backoff.failures else limits.max_receives
-        while ask := next_ask(self._room() - self._asked, batch, len(self._tasks), busy=self._busy, most=most):
+        while ask := next_ask(self._room() - self._asked, batch, self._parked, busy=self._busy, most=most):
             self._asked += ask
+            self._parked += 1
             self._tasks.spawn(self._receive(ask), name=f"messagequeue receive {self._topic}")
 
     async def _pause(self) -> None:
@@ -158,13 +165,18 @@ class Polling:
             self._received(ask, deliveries, started)
         finally:
             self._asked -= ask
-            # After this task is out of the set, so that the manager sees the place free.
-            self._loop.call_soon(self._wake.set)
+            self._parked -= 1
+            if self._resume_at or self._fatal is not None:
+                self._wake.set()  # there is something to wait for, or nothing more
+            else:
+                self.wake()
 
     def _received(self, ask: int, deliveries: Sequence[Delivery], started: float) -> None:
         if self._backoff.failures:
             logger.info("topic %s: receives work again", self._topic, extra={"topic": self._topic})
         self._backoff.succeeded()
+        if self._resume_at and self._resume_at <= self._loop.time():
+            self._resume_at = 0.0
         self._fatal_since = None
         self._busy = len(deliveries) >= ask
         self._stats.receives += 1

@@ -73,9 +73,10 @@ class Session:
         self._handlers = OwnedTasks(logger)
         self._running = 0
         self._stopping = False
+        self._pumping = False
         self._slots = options.concurrency + options.prefetch
         self._book = LeaseBook(LeaseTerms(lease=1.0, interval=None))
-        self._settling = Settling(source, faults, stats, topic, on_settled=self._on_settled, on_kept=self._on_kept)
+        self._settling = Settling(source, faults, stats, topic, on_settled=self._lanes.advance, on_kept=self._on_kept, on_progress=self._pump)
         self._polling = Polling(
             source, options, faults, stats, topic, room=self._room, on_deliveries=self._on_deliveries
         )
@@ -141,28 +142,28 @@ class Session:
 
     def _on_deliveries(self, deliveries: Sequence[Delivery]) -> None:
         now = self._loop.time()
-        late: list[Held] = []
-        for delivery in deliveries:
-            held = Held(delivery, self._lanes.key_of(delivery), now)
-            held.deadline = now + self._book.terms.lease
-            if self._stopping:
-                late.append(held)
-            elif not self._renewed(delivery, now):
-                self._admit(held, now)
-        if late:
-            logger.debug("topic %s: %d messages came after stop and are handed back", self._topic, len(late))
-            self._settling.give_back(late, 0.0)
+        deadline = now + self._book.terms.lease
+        batch = [Held(delivery, self._lanes.key_of(delivery), now, deadline) for delivery in deliveries]
+        if self._stopping:
+            logger.debug("topic %s: %d messages came after stop and are handed back", self._topic, len(batch))
+            self._settling.give_back(batch, 0.0)
+            return
+        admitted = [held for held in batch if not self._renewed(held.delivery, now) and self._admit(held, now)]
+        self._pump()
+        # Not before: no time has passed, and what is over by now needs no lease.
+        for held in admitted:
+            if held.state is not State.FINISHING:
+                self._book.add(held)
         if self._heart is not None and len(self._book):
             self._heart.wake()
-        self._pump()
 
-    def _admit(self, held: Held, now: float) -> None:
+    def _admit(self, held: Held, now: float) -> bool:
         wait = self._lanes.admit(held, now)
         if wait is not None:
             self._settling.give_back([held], self._allowed(held, wait))
-            return
+            return False
         self._held[held.id] = held
-        self._book.add(held)
+        return True
 
     def _renewed(self, delivery: Delivery, now: float) -> bool:
         """
@@ -174,7 +175,7 @@ class Session:
         if held is None or held.cancelled is not None:
             return False
         self._book.remove(held)
-        held.delivery = delivery
+        held.renew(delivery)
         held.received_at = now
         self._book.add(held)
         return True
@@ -182,14 +183,22 @@ class Session:
     # -- what is handled
 
     def _pump(self) -> None:
-        """Start what has a slot."""
-        while not self._stopping and self._running < self._options.concurrency:
-            held = self._lanes.take()
-            if held is None:
-                break
-            self._running += 1
-            held.state = State.RUNNING
-            held.task = self._handlers.spawn(self._handle(held), name=f"messagequeue handler {self._topic} {held.id}")
+        """Start what has a slot.  A handler that never waits is over when it has started, and its slot is free again."""
+        if self._pumping:
+            return
+        self._pumping = True
+        try:
+            while not self._stopping and self._running < self._options.concurrency:
+                held = self._lanes.take()
+                if held is None:
+                    break
+                self._running += 1
+                held.state = State.RUNNING
+                held.task = self._handlers.begin(
+                    self._handle(held), name=f"messagequeue handler {self._topic} {held.id}"
+                )
+        finally:
+            self._pumping = False
         self._stats.running = self._running
         self._polling.wake()
 
@@ -222,7 +231,7 @@ class Session:
                 return NotAsyncError()
             await work
         except asyncio.CancelledError as error:
-            task = held.task
+            task = asyncio.current_task()
             if task is not None and task.cancelling() > (held.cancelled is not None):
                 raise
             return TimeoutError() if held.cancelled is Cancelled.TIMEOUT else error
@@ -247,6 +256,10 @@ class Session:
 
     def _follow(self, held: Held, raised: BaseException | None) -> None:
         """Do what the end of the handler asks for."""
+        if raised is None and held.cancelled is None:
+            self._stats.handled += 1
+            self._settling.settle(held)
+            return
         if held.cancelled is Cancelled.LOST:
             self._fall_back(held, back_at=None)
             return
@@ -323,13 +336,8 @@ class Session:
     def _allowed(self, held: Held, after: float) -> float:
         return return_delay(after, self._loop.time() - held.received_at, self._book.terms.longest)
 
-    def _on_settled(self, held: Held) -> None:
-        self._lanes.advance(held)
-        self._pump()
-
     def _on_kept(self, held: Held, back_at: float | None) -> None:
         self._fall_back(held, back_at=back_at)
-        self._pump()
 
     # -- what is lost
 

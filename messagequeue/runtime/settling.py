@@ -40,6 +40,7 @@ class Settling:
         on_settled: The message is off the queue.
         on_kept: It was to be settled and is still on the queue; the second argument says when it comes back (None:
             somebody else has it).
+        on_progress: Called after them, once for all that one answer said.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Settling:
         *,
         on_settled: Callable[[Held], None],
         on_kept: Callable[[Held, float | None], None],
+        on_progress: Callable[[], None] = lambda: None,
     ) -> None:
         self._source = source
         self._faults = faults
@@ -58,6 +60,7 @@ class Settling:
         self._topic = topic
         self._on_settled = on_settled
         self._on_kept = on_kept
+        self._on_progress = on_progress
         self._loop = asyncio.get_running_loop()
         self._queue: deque[Held] = deque()
         self._in_flight = 0
@@ -119,16 +122,18 @@ class Settling:
             self._in_flight -= 1
             if self._queue and self._flush_handle is None:
                 self._flush_handle = self._loop.call_soon(self._flush)
-        for held, error in zip(batch, results, strict=True):
-            self._settled(held, error, started)
-
-    def _settled(self, held: Held, error: MessageQueueError | None, started: float) -> None:
-        held.attempts += 1
         now = self._loop.time()
-        if error is None and started <= held.deadline:
-            self._stats.settled += 1
-            self._over(held, self._on_settled)
-        elif error is None or isinstance(error, LeaseLostError):
+        for held, error in zip(batch, results, strict=True):
+            if error is None and started <= held.deadline:
+                self._stats.settled += 1
+                self._over(held, self._on_settled)
+            else:
+                self._unsettled(held, error, now)
+        self._on_progress()
+
+    def _unsettled(self, held: Held, error: MessageQueueError | None, now: float) -> None:
+        held.attempts += 1
+        if error is None or isinstance(error, LeaseLostError):
             self._lost(held, error, off_the_queue=error is None)
         elif error.retryable and held.attempts < SETTLE_TRIES and now < held.deadline:
             wait = min(pause(_WAIT, held.attempts), max(0.0, held.deadline - now))
@@ -206,10 +211,12 @@ class Settling:
         if error is None:
             self._stats.dead_lettered += 1
             self._over(held, self._on_settled)
+            self._on_progress()
             return
         self._stats.settle_errors += 1
         self._tell(SettleError, f"message {held.id} could not be dead-lettered: {error}", held, error)
         self._over(held, lambda h: self._on_kept(h, h.deadline))
+        self._on_progress()
 
     # -- ends
 
