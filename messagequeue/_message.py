@@ -90,7 +90,7 @@ class Message:
 ) = (getattr(Message, item.name).__set__ for item in fields(Message))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Receipt:
     """
     The broker's word that it has a message.
@@ -102,6 +102,13 @@ class Receipt:
 
     message_id: str
     sequence_number: str | None = None
+
+    def __init__(self, message_id: str, sequence_number: str | None = None) -> None:  # as for Message
+        _message_id(self, message_id)
+        _sequence_number_of_receipt(self, sequence_number)
+
+
+_message_id, _sequence_number_of_receipt = (getattr(Receipt, item.name).__set__ for item in fields(Receipt))
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,9 @@ class Settler:
                 results += [settle_error(error, self._queue) for _ in batch]
                 continue
             done, failed = reconcile(entries, answer, self._queue.url)
-            results += [self._result(entry, done, failed) for entry in entries]
+            results += [
+                None if not failed and entry["Id"] in done else self._result(entry, done, failed) for entry in entries
+            ]
         return results
 
     def _result(

@@ -73,6 +73,7 @@ class Polling:
         self._asked = 0
         self._parked = 0
         self._live = False
+        self._launching: asyncio.Handle | None = None
         self._busy = False
         self._stopping = False
         self._backoff = Backoff(RECEIVE_FIRST, RECEIVE_LONGEST)
@@ -82,9 +83,9 @@ class Polling:
         self._starting: asyncio.Timeout | None = None
 
     def wake(self) -> None:
-        """There may be room now: receive, if so."""
-        if self._live and not self._stopping and (self._resume_at == 0.0 or self._loop.time() >= self._resume_at):
-            self._launch()
+        """There may be room now: receive at the end of this turn of the loop, if so; after what is to be settled."""
+        if self._live and self._launching is None:
+            self._launching = self._loop.call_soon(self._launch)
 
     def stop(self) -> None:
         """Begin no more receives.  A `start()` under way, which captures nothing, ends at once."""
@@ -137,6 +138,9 @@ class Polling:
         return self._fatal
 
     def _launch(self) -> None:
+        self._launching = None
+        if not self._live or self._stopping or self._loop.time() < self._resume_at:
+            return
         limits = self._source.limits
         batch = min(self._options.batch_size, limits.receive_messages)
         most = 1 if self._backoff.failures else limits.max_receives

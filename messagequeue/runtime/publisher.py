@@ -26,10 +26,11 @@ from .batching import Batch, Batcher
 from .many import ManyReceipts, Source, refuse_single
 from .prepare import Preparer
 from .tasks import OwnedTasks, outcome
-from .waiting import Entry, PendingReceipt
+from .waiting import Confirmation, Entry, PendingReceipt
 
 #: Seconds before an entry is sent once more: 0.1 doubling to 5, half of it random.
 _RESEND_PAUSE = equal_jitter(0.1, 5.0)
+_CONFIRMED = {Receipt}
 #: Items of `publish_many()` taken in one turn of the loop, about a millisecond's work.
 _TURN = 200
 
@@ -103,7 +104,12 @@ class RuntimePublisher:
 
     async def publish(self, data: object, /, **options: Unpack[PublishKwargs]) -> Receipt:
         """See `Publisher.publish()`."""
-        return await self._hand_over(data, options)
+        entry = self._entry(data, options)
+        confirmation = Confirmation(loop=asyncio.get_running_loop())
+        confirmation.entry, confirmation.withdraw = entry, self._withdraw
+        entry.waiter = confirmation
+        self._submit(entry)
+        return await confirmation
 
     def publish_nowait(self, data: object, /, **options: Unpack[PublishKwargs]) -> asyncio.Future[Receipt]:
         """See `Publisher.publish_nowait()`.  Cancelling the future withdraws the message where it has not left yet."""
@@ -116,7 +122,11 @@ class RuntimePublisher:
                 code=ErrorCode.FULL,
                 retryable=True,
             )
-        return self._hand_over(data, options)
+        entry = self._entry(data, options)
+        entry.waiter = receipt = PendingReceipt(self._topic, self._withdraw)
+        receipt.entry = entry
+        self._submit(entry)
+        return receipt
 
     async def publish_many(
         self, items: Iterable[object | Outgoing], /, **options: Unpack[PublishKwargs]
@@ -167,16 +177,14 @@ class RuntimePublisher:
 
     # ---- taking messages
 
-    def _hand_over(self, data: object, options: Mapping[str, object]) -> PendingReceipt:
+    def _entry(self, data: object, options: Mapping[str, object]) -> Entry:
+        """Return what is to be sent; its waiter is set by the caller."""
         self._refuse_stopped()
         if isinstance(data, Outgoing):
             message, size = self._prepare.message(data.data, self._prepare.terms_of(data, options))
         else:
             message, size = self._prepare.message(data, self._prepare.terms(options))
-        receipt = PendingReceipt(self._topic, self._withdraw)
-        receipt.entry = entry = Entry(message, size, receipt)
-        self._submit(entry)
-        return receipt
+        return Entry(message, size)
 
     async def _feed(self, items: Iterable[object], source: Source, many: ManyReceipts) -> None:
         for count, item in enumerate(items, 1):
@@ -273,6 +281,14 @@ class RuntimePublisher:
 
     def _finish(self, batch: Batch[Entry], outcomes: list[Outcome], *, retries: int) -> None:
         entries = batch.items
+        if set(map(type, outcomes)) == _CONFIRMED:
+            self._batcher.complete(batch)
+            self.stats.published += len(entries)
+            for entry, result in zip(entries, outcomes, strict=True):
+                entry.waiter.deliver(entry, result)
+            self._leave(len(entries))
+            self._ask()
+            return
         for entry in entries:
             entry.attempts += 1
         again = to_resend(entries, outcomes, retries=retries, ordered=self._ordered)

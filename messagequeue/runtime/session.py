@@ -76,7 +76,9 @@ class Session:
         self._pumping = False
         self._slots = options.concurrency + options.prefetch
         self._book = LeaseBook(LeaseTerms(lease=1.0, interval=None))
-        self._settling = Settling(source, faults, stats, topic, on_settled=self._lanes.advance, on_kept=self._on_kept, on_progress=self._pump)
+        self._settling = Settling(
+            source, faults, stats, topic, on_settled=self._lanes.advance, on_kept=self._on_kept, on_progress=self._pump
+        )
         self._polling = Polling(
             source, options, faults, stats, topic, room=self._room, on_deliveries=self._on_deliveries
         )
@@ -183,7 +185,7 @@ class Session:
     # -- what is handled
 
     def _pump(self) -> None:
-        """Start what has a slot.  A handler that never waits is over when it has started, and its slot is free again."""
+        """Start what has a slot.  A handler that never waits is over when it has started, and its slot free again."""
         if self._pumping:
             return
         self._pumping = True

@@ -20,10 +20,13 @@ class Entry(Item):
 
     __slots__ = ("attempts", "index", "message", "waiter", "wanted")
 
-    def __init__(self, message: EncodedMessage, size: int, waiter: Waiter, index: int = 0) -> None:
+    waiter: Waiter
+
+    def __init__(self, message: EncodedMessage, size: int, waiter: Waiter | None = None, index: int = 0) -> None:
         super().__init__(size, message.ordering_key)
         self.message = message
-        self.waiter = waiter
+        if waiter is not None:
+            self.waiter = waiter
         self.index = index
         self.attempts = 0
         self.wanted = True
@@ -39,6 +42,38 @@ class Waiter(Protocol):
     def deliver(self, entry: Entry, result: Outcome) -> None:
         """*entry* has its result.  Called once per entry."""
         ...
+
+
+class Confirmation(asyncio.Future[Receipt]):
+    """
+    The future that one `publish()` awaits, at once and alone.  Cancelling it withdraws a message that has not left.
+
+    It leaves out what a future needs that is given away: nobody can fail to read its outcome.
+    """
+
+    __slots__ = ("entry", "withdraw")
+
+    entry: Entry | None
+    withdraw: Callable[[Entry], None]
+
+    def admitted(self) -> None:
+        """Nothing to do: who awaits a receipt waits for room and for the result alike."""
+
+    def deliver(self, entry: Entry, result: Outcome) -> None:
+        self.entry = None
+        if self.done():
+            return
+        if isinstance(result, Receipt):
+            self.set_result(result)
+        else:
+            self.set_exception(result)
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        cancelled = super().cancel(msg)
+        if cancelled and (entry := self.entry) is not None:
+            self.entry = None
+            self.withdraw(entry)
+        return cancelled
 
 
 class PendingReceipt(asyncio.Future[Receipt]):
