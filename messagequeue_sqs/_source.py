@@ -165,7 +165,8 @@ class SQSSource:
             received = await self._receiving.receive_message(request)
         except CallError as error:
             raise self._receive_error(error) from error.origin
-        return [self._delivery(raw) for raw in received]
+        delivery = self._delivery
+        return [delivery(raw) for raw in received]
 
     def _delivery(self, raw: ReceivedMessage) -> Delivery:
         message, fault = _wire.decode_message(self._queue.url, raw)
@@ -183,7 +184,8 @@ class SQSSource:
     def _checksum_fault(self, raw: ReceivedMessage, message: Message) -> DecodeError | None:
         body, attributes = raw.get("MD5OfBody"), raw.get("MD5OfMessageAttributes")
         # Bytes that were made of the text are not made again; those of base64 are others.
-        came = message.body if len(message.body) == len(raw.get("Body", "")) else raw.get("Body", "")
+        text = raw.get("Body", "")
+        came = message.body if len(message.body) == len(text) else text
         if body and body != body_md5(came):
             what = "body"
         elif attributes and attributes != attributes_md5(raw.get("MessageAttributes", {})):

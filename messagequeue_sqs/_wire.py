@@ -30,6 +30,7 @@ BASE64 = "base64"
 # Source: API Reference, SendMessage: #x9 | #xA | #xD | #x20-#xD7FF | #xE000-#xFFFD | #x10000-#x10FFFF.
 _ALPHABET = "\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff"
 _TEXT = re.compile(f"[{_ALPHABET}]*+")  # three times as fast as looking for the first other one
+_ASCII = bytes([9, 10, 13, *range(32, 128)])
 _OUTSIDE = re.compile(f"[^{_ALPHABET}]")
 # Source: API Reference, SendMessage, MessageGroupId and MessageDeduplicationId.
 _KEY = re.compile(rf"[!-~]{{1,{_limits.KEY_CHARS}}}")
@@ -124,8 +125,8 @@ def check_alphabet(what: str, text: str) -> None:
 
 
 def _is_sendable(text: str) -> bool:
-    # The first two say yes to most texts, in a fifth of the time.
-    return (text.isascii() and text.isprintable()) or _TEXT.fullmatch(text) is not None
+    # In ASCII, what is left once all that may be sent is taken out says it in a third of the time.
+    return not text.encode().translate(None, _ASCII) if text.isascii() else _TEXT.fullmatch(text) is not None
 
 
 def encode_body(body: str | bytes) -> tuple[str, str | None]:

@@ -187,14 +187,18 @@ class RuntimePublisher:
         return Entry(message, size)
 
     async def _feed(self, items: Iterable[object], source: Source, many: ManyReceipts) -> None:
-        for count, item in enumerate(items, 1):
-            prepared = self._stopped_error() if self.stopped else source.prepare(item)
-            if isinstance(prepared, PublishError):
-                many.results.append(prepared)
-            elif not self._submit(entry := many.expect(*prepared)):
+        prepare, expect, submit = source.prepare, many.expect, self._submit
+        left = _TURN
+        for item in items:
+            prepared = prepare(item) if self._stopping is None else self._stopped_error()
+            if type(prepared) is not tuple:
+                many.results.append(prepared)  # type: ignore[arg-type]
+            elif not submit(entry := expect(prepared[0], prepared[1])):
                 source.begun = True
                 await many.wait_admitted(entry)
-            if not count % _TURN:
+            left -= 1
+            if not left:
+                left = _TURN
                 source.begun = True
                 await asyncio.sleep(0)
 
@@ -210,10 +214,16 @@ class RuntimePublisher:
 
     def _submit(self, entry: Entry) -> bool:
         """Take *entry*, or, where there is no room, remember it; return whether there was."""
-        if self._full():
+        stats = self.stats
+        if stats.pending >= self._options.max_pending:
             self._overflow.append(entry)
             return False
-        self._enter(entry)
+        stats.pending += 1
+        loop = asyncio.get_running_loop()
+        self._batcher.add(entry, loop.time())
+        if not self._asked:
+            self._asked = True
+            loop.call_soon(self._send_ready)
         return True
 
     def _enter(self, entry: Entry) -> None:
@@ -257,8 +267,8 @@ class RuntimePublisher:
     def _set_timer(self) -> None:
         due, timer = self._batcher.due(), self._timer
         if timer is not None:
-            if timer.when() == due:
-                return
+            if due is not None and timer.when() <= due:
+                return  # one that fires early sets the next; most are overtaken by the next batch
             timer.cancel()
         self._timer = None if due is None else asyncio.get_running_loop().call_at(due, self._on_timer, due)
 

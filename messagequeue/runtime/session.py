@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Sequence
+from types import CoroutineType
 
 from .._errors import (
     ConfigurationError,
@@ -229,7 +230,7 @@ class Session:
             return held.delivery.fault
         try:
             work = self._handler(held.delivery.message)
-            if not inspect.isawaitable(work):
+            if type(work) is not CoroutineType and not inspect.isawaitable(work):
                 return NotAsyncError()
             await work
         except asyncio.CancelledError as error:

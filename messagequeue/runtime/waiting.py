@@ -12,7 +12,7 @@ from .._errors import PublishError
 from .._message import Receipt
 from ..driver import EncodedMessage
 from .answers import Outcome, logger
-from .lines import Item
+from .lines import _OUTSIDE, Item
 
 
 class Entry(Item):
@@ -23,7 +23,10 @@ class Entry(Item):
     waiter: Waiter
 
     def __init__(self, message: EncodedMessage, size: int, waiter: Waiter | None = None, index: int = 0) -> None:
-        super().__init__(size, message.ordering_key)
+        self.size = size  # as `Item` does; asked for every message
+        self.key = message.ordering_key
+        self.at = 0.0
+        self.place = _OUTSIDE
         self.message = message
         if waiter is not None:
             self.waiter = waiter
