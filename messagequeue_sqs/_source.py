@@ -29,7 +29,7 @@ from ._settling import Lease, Settler
 _log = logging.getLogger("messagequeue.sqs")
 
 #: Parked receives of one consumer at most; each of them holds a connection.
-_MAX_RECEIVES = 20
+_MAX_RECEIVES = 50
 
 
 class SQSSource:
@@ -61,11 +61,11 @@ class SQSSource:
         self._options = options
         self._read_timeout = read_timeout
         self._verify = verify_checksums
-        room = math.ceil((options.concurrency + options.prefetch) / _limits.RECEIVE_MESSAGES)
+        slots = math.ceil((options.concurrency + options.prefetch) / _limits.RECEIVE_MESSAGES)
         self._limits = Limits(
             batch_entries=_limits.BATCH_ENTRIES,
             receive_messages=_limits.RECEIVE_MESSAGES,
-            max_receives=min(_MAX_RECEIVES, room),
+            max_receives=_MAX_RECEIVES if options.adaptive else min(_MAX_RECEIVES, slots),
         )
         given = options.visibility_timeout
         self._visibility: int | None = None if given is None else math.ceil(given)

@@ -47,6 +47,7 @@ class Polling:
     Args:
         room: Messages that the session can hold now, those already asked for not counted.
         on_deliveries: Called with what a receive brought, also after `stop()`.
+        on_received: Called before it, with whether the receive came back full and the seconds that it took.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Polling:
         *,
         room: Callable[[], int],
         on_deliveries: Callable[[Sequence[Delivery]], None],
+        on_received: Callable[[bool, float], None] = lambda full, flight: None,
     ) -> None:
         self._source = source
         self._options = options
@@ -67,6 +69,7 @@ class Polling:
         self._topic = topic
         self._room = room
         self._on_deliveries = on_deliveries
+        self._on_received = on_received
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._tasks = OwnedTasks(logger)
@@ -183,6 +186,7 @@ class Polling:
             self._resume_at = 0.0
         self._fatal_since = None
         self._busy = len(deliveries) >= ask
+        self._on_received(self._busy, self._loop.time() - started)
         self._stats.receives += 1
         self._stats.received += len(deliveries)
         self._stats.empty_receives += not deliveries

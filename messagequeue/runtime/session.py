@@ -22,6 +22,7 @@ from .._errors import (
 from .._options import ConsumeOptions
 from .._protocols import Handler
 from ..driver import Delivery, LeaseSource
+from .ahead import Ahead
 from .dispatch import Cancelled, Held, Lanes, State
 from .heartbeat import Heart
 from .leases import LeaseBook, LeaseTerms, return_delay
@@ -76,12 +77,23 @@ class Session:
         self._stopping = False
         self._pumping = False
         self._slots = options.concurrency + options.prefetch
+        step = min(options.batch_size, source.limits.receive_messages)
+        self._ahead = Ahead(step, step * (source.limits.max_receives - 1) if options.adaptive else 0)
+        self._idle_since: float | None = self._loop.time()
+        self._waiting_since: float | None = None
         self._book = LeaseBook(LeaseTerms(lease=1.0, interval=None))
         self._settling = Settling(
             source, faults, stats, topic, on_settled=self._lanes.advance, on_kept=self._on_kept, on_progress=self._pump
         )
         self._polling = Polling(
-            source, options, faults, stats, topic, room=self._room, on_deliveries=self._on_deliveries
+            source,
+            options,
+            faults,
+            stats,
+            topic,
+            room=self._room,
+            on_deliveries=self._on_deliveries,
+            on_received=self._on_received,
         )
         self._heart: Heart | None = None
 
@@ -141,7 +153,14 @@ class Session:
         """
         started = self._running + self._lanes.ready
         total = started + self._lanes.behind + self._settling.pending
-        return min(self._slots - started, self._slots * HELD_PER_SLOT - total)
+        slots = self._slots + self._ahead.messages
+        return min(slots - started, slots * HELD_PER_SLOT - total)
+
+    def _on_received(self, full: bool, flight: float) -> None:
+        now = self._loop.time()
+        idle = 0.0 if self._idle_since is None else now - self._idle_since
+        waiting = 0.0 if self._waiting_since is None else now - self._waiting_since
+        self._ahead.received(full=full, flight=flight, idle=idle, waiting=waiting)
 
     def _on_deliveries(self, deliveries: Sequence[Delivery]) -> None:
         now = self._loop.time()
@@ -151,6 +170,7 @@ class Session:
             logger.debug("topic %s: %d messages came after stop and are handed back", self._topic, len(batch))
             self._settling.give_back(batch, 0.0)
             return
+        self._idle_since = None
         admitted = [held for held in batch if not self._renewed(held.delivery, now) and self._admit(held, now)]
         self._pump()
         # Not before: no time has passed, and what is over by now needs no lease.
@@ -203,6 +223,14 @@ class Session:
         finally:
             self._pumping = False
         self._stats.running = self._running
+        if not self._lanes.ready:
+            self._waiting_since = None
+        elif self._waiting_since is None:
+            self._waiting_since = self._loop.time()
+        if self._running or self._lanes.ready:
+            self._idle_since = None
+        elif self._idle_since is None:
+            self._idle_since = self._loop.time()
         self._polling.wake()
 
     async def _handle(self, held: Held) -> None:

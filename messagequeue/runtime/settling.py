@@ -21,7 +21,7 @@ from .stats import ConsumerStats
 from .tasks import OwnedTasks
 
 #: Settlement calls at once; while so many are out, finished messages gather.
-MAX_IN_FLIGHT = 8
+MAX_IN_FLIGHT = 50
 
 #: Seconds that a settlement waits for company while other calls are out; a lone one never waits.
 LINGER = 0.01
