@@ -9,6 +9,8 @@ QUEUE_ADDRESS ?=
 DEMO ?= examples/order_pipeline.py
 ARGS ?=
 PYTEST_ARGS ?=
+# Most tests wait: two workers halve the time, on two cores too.  They share one LocalStack.
+SPREAD ?= -n 2 --dist loadgroup
 LOCALSTACK = $(PY) tools/localstack.py run
 
 # Steps share .venv and .cache: `make -j` must not run them side by side.
@@ -27,7 +29,7 @@ else
 endif
 
 test: lint types ## every check: format, lint, types, all tests, wheel
-	$(LOCALSTACK) -- $(PY) -m pytest $(PYTEST_ARGS)
+	$(LOCALSTACK) -- $(PY) -m pytest $(SPREAD) $(PYTEST_ARGS)
 
 check: lint types ## the quick half: format, lint, types, tests without network or processes
 	$(PY) -m pytest -m "not integration and not acceptance and not slow" $(PYTEST_ARGS)

@@ -201,7 +201,7 @@ class ConsumeOptions:
     )
     drain_timeout: float = option(
         25.0,
-        "How long stop() waits for running handlers and parked receives before it cancels them.",
+        "How long stop() lets running handlers finish before it cancels them.",
         unit="seconds",
         low=0,
     )

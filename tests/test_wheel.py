@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 300.0
 """Seconds that one step may take."""
 
-pytestmark = pytest.mark.slow
+# One worker builds once, where tests are spread over several.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]
 
 IMPORTS = """
 import importlib, importlib.metadata, pkgutil, sys

@@ -7,6 +7,9 @@ receives under way.  One with slow handlers must not hold messages that it canno
 
 from __future__ import annotations
 
+from .._options import ConsumeOptions
+from ..driver import Limits
+
 
 class Ahead:
     """
@@ -17,26 +20,46 @@ class Ahead:
         most: Of them at most; 0: never ahead.
     """
 
-    __slots__ = ("_most", "_step", "messages")
+    __slots__ = ("_idle_since", "_most", "_step", "_waiting_since", "messages")
 
     def __init__(self, step: int, most: int) -> None:
         self._step = step
         self._most = most
         self.messages = 0
+        self._idle_since: float | None = 0.0
+        self._waiting_since: float | None = None
 
-    def received(self, *, full: bool, flight: float, idle: float, waiting: float = 0.0) -> None:
+    @classmethod
+    def of(cls, options: ConsumeOptions, limits: Limits) -> Ahead:
+        """Return what *options* ask for and *limits* allow."""
+        step = min(options.batch_size, limits.receive_messages)
+        return cls(step, step * (limits.max_receives - 1) if options.adaptive else 0)
+
+    def note(self, now: float, running: int, ready: int) -> None:
+        """Take note of how many messages run, and how many wait for a slot."""
+        if running or ready:
+            self._idle_since = None
+        elif self._idle_since is None:
+            self._idle_since = now
+        if not ready:
+            self._waiting_since = None
+        elif self._waiting_since is None:
+            self._waiting_since = now
+
+    def received(self, now: float, full: bool, flight: float) -> None:
         """
         Take note of a receive.
 
         Args:
             full: It brought what it asked for.
             flight: Seconds that it took.
-            idle: Seconds for which nothing had been running or ready when it came.
-            waiting: Seconds for which messages had been waiting for a slot.
         """
+        idle = 0.0 if self._idle_since is None else now - self._idle_since
+        waiting = 0.0 if self._waiting_since is None else now - self._waiting_since
         if not full:
             self.messages = 0
         elif waiting and waiting * 2 >= flight:
             self.messages //= 2
         elif flight > 0 and idle * 2 >= flight:
             self.messages = min(self._most, self.messages + self._step)
+            self._idle_since = None  # until what came now is over

@@ -100,18 +100,32 @@ class RuntimeConsumer:
             self._session.stop()
 
     async def close(self) -> None:
-        """Stop, wait until nothing of this consumer runs, and give the topic free.  Every caller returns at the end."""
+        """
+        Stop, wait until nothing of this consumer runs, and give the topic free.  Every caller returns at the end.
+
+        Raises:
+            MessageQueueError: the caller is a handler of this consumer.
+        """
         if self._closed:
             return
+        self.refuse_own_handler()
         if self._closing is None:
             self._closing = self._tasks.share(self._close(), name=f"messagequeue close {self.topic}")
         await outcome(self._closing)
+
+    def refuse_own_handler(self) -> None:
+        """Raise `MessageQueueError` where the caller is a handler of this consumer: `close()` would wait for it."""
+        if self._session is not None and self._session.runs(asyncio.current_task()):
+            raise MessageQueueError(
+                f"a handler of topic {self.topic!r} called close(), which waits for that handler to end: call stop() "
+                "there, and close() where consume() was awaited"
+            )
 
     async def _close(self) -> None:
         try:
             if self._ended is not None and not self._ended.done():
                 self.stop()
-                await self._ended
+                await asyncio.wait((self._ended,))  # which consume() sets, even if this is cancelled
             await self._source.close()
         finally:
             self._closed = True

@@ -13,6 +13,7 @@ from .._errors import ClosedError, ErrConsumerAlreadyRegistered
 from .._options import ConsumeKwargs, ConsumeOptions, refuse_unknown
 from .._protocols import ErrorSink, Handler, Middleware
 from ..driver import LeaseSource
+from ..middleware import compose
 from .consumer import RuntimeConsumer
 from .sink import logger
 from .tasks import OwnedTasks, outcome
@@ -34,6 +35,7 @@ class RuntimeConsumerProvider(ABC):
         self._consumers: dict[str, RuntimeConsumer | None] = {}
         self._closing: asyncio.Task[None] | None = None
         self._tasks = OwnedTasks(logger)
+        self._opening = OwnedTasks(logger)
         self._closed = False
 
     @abstractmethod
@@ -68,13 +70,14 @@ class RuntimeConsumerProvider(ABC):
             raise TypeError(f"handler is {type(handler).__name__}: give an async function that takes a Message")
         refuse_unknown(options, ConsumeKwargs, "new_consumer()")
         effective = replace(self.options, **options)
+        handler = compose(handler, *middleware)
         self._refuse_closed()
         key = self._topic_key(topic)
         if key in self._consumers:
             raise ErrConsumerAlreadyRegistered(topic)
         self._consumers[key] = None  # before the first await: of two callers at once, one is refused
         try:
-            source = await self._open_source(topic, effective)
+            source = await self._opening.share(self._open(topic, effective), name=f"messagequeue open {topic}")
         except BaseException:
             del self._consumers[key]
             raise
@@ -83,12 +86,18 @@ class RuntimeConsumerProvider(ABC):
             source,
             handler,
             effective,
-            middleware=middleware,
             on_error=on_error,
             on_closed=lambda: self._forget(key),
         )
         self._consumers[key] = consumer
         return consumer
+
+    async def _open(self, topic: str, options: ConsumeOptions) -> LeaseSource:
+        source = await self._open_source(topic, options)
+        if self._closing is not None:  # close() came first and waits for this
+            await source.close()
+            self._refuse_closed()
+        return source
 
     def _forget(self, key: str) -> None:
         self._consumers.pop(key, None)
@@ -103,15 +112,24 @@ class RuntimeConsumerProvider(ABC):
         await self._ping()
 
     async def close(self) -> None:
-        """Close every consumer, all at the same time, then free the connection.  Every caller returns at the end."""
+        """
+        Close every consumer, all at the same time, then free the connection.  Every caller returns at the end.
+
+        Raises:
+            MessageQueueError: the caller is a handler of one of the consumers.
+        """
         if self._closed:
             return
+        for consumer in self._consumers.values():
+            if consumer is not None:
+                consumer.refuse_own_handler()
         if self._closing is None:
             self._closing = self._tasks.share(self._close(), name=f"messagequeue close {self.name}")
         await outcome(self._closing)
 
     async def _close(self) -> None:
         try:
+            await self._opening.join()
             consumers = [consumer for consumer in self._consumers.values() if consumer is not None]
             results = await asyncio.gather(*(consumer.close() for consumer in consumers), return_exceptions=True)
         finally:

@@ -15,6 +15,9 @@ from enum import Enum
 from ..driver import Delivery
 from .leases import Lease
 
+#: Seconds after which a message that was expected back is taken to be somebody else's.
+LATE = 5.0
+
 
 class State(Enum):
     """Where a held message is; it only ever moves downwards."""
@@ -36,7 +39,7 @@ class Cancelled(Enum):
 class Held(Lease):
     """One delivery from its receipt to its settlement or release."""
 
-    __slots__ = ("attempts", "beat", "cancelled", "delivery", "handle", "id", "key", "state", "task")
+    __slots__ = ("attempts", "beat", "cancelled", "delivery", "handle", "id", "key", "returned", "state", "task")
 
     def __init__(self, delivery: Delivery, key: str | None, received_at: float, deadline: float | None = None) -> None:
         super().__init__(received_at, deadline)
@@ -47,6 +50,7 @@ class Held(Lease):
         self.task: asyncio.Task[None] | None = None  # its handler
         self.beat: asyncio.Task[None] | None = None  # the last prolongation
         self.cancelled: Cancelled | None = None
+        self.returned = False  # it failed here before
 
     def renew(self, delivery: Delivery) -> None:
         """Go on with a later delivery of the same message."""
@@ -77,6 +81,7 @@ class Lanes:
         self._lanes: dict[str, deque[Held]] = {}
         self._blocks: dict[str, _Block] = {}
         self._prune_at = 64
+        self._returned = 0
         self._behind = 0
 
     @property
@@ -105,7 +110,7 @@ class Lanes:
         if key is None:
             self._ready.append(held)
             return None
-        wait = self._blocked_for(key, held.id, now)
+        wait = self._blocked_for(key, held, now)
         if wait is not None:
             return wait
         lane = self._lanes.get(key)
@@ -117,14 +122,32 @@ class Lanes:
             self._behind += 1
         return None
 
-    def _blocked_for(self, key: str, message_id: str, now: float) -> float | None:
+    def _blocked_for(self, key: str, held: Held, now: float) -> float | None:
         block = self._blocks.get(key)
         if block is None:
             return None
-        if block.message_id != message_id and now < block.until:
-            return block.until - now
-        del self._blocks[key]
-        return None
+        if block.message_id == held.id:
+            del self._blocks[key]
+            held.returned = True
+            self._returned += 1
+            return None
+        return block.until - now if now < block.until else None
+
+    def awaited(self, now: float) -> float | None:
+        """
+        When a message that failed is expected back; *now* while one that came back is held; None where none is.
+
+        Whoever receives then should ask for that message alone: what is received with it and handed back after its
+        next failure counts one more receive each time, and would follow it into the dead-letter queue unhandled.
+        """
+        if self._returned:
+            return now
+        return min((block.until for block in self._blocks.values() if now < block.until + LATE), default=None)
+
+    def _over(self, held: Held) -> None:
+        if held.returned:
+            held.returned = False
+            self._returned -= 1
 
     def take(self) -> Held | None:
         """The next message to start, or None."""
@@ -135,6 +158,7 @@ class Lanes:
         key = held.key
         if key is None:
             return
+        self._over(held)
         lane = self._lanes[key]
         if lane:
             self._behind -= 1
@@ -160,21 +184,32 @@ class Lanes:
             return []
         rest = list(self._lanes.pop(key))
         self._behind -= len(rest)
-        if back_at is not None and back_at > now:
+        for each in (held, *rest):
+            self._over(each)
+        if back_at is not None:
             self._block(key, _Block(held.id, back_at), now)
         return rest
 
     def _block(self, key: str, block: _Block, now: float) -> None:
         self._blocks[key] = block
         if len(self._blocks) >= self._prune_at:  # keys of messages that never came back; amortised O(1)
-            self._blocks = {k: b for k, b in self._blocks.items() if b.until > now}
+            self._blocks = {k: b for k, b in self._blocks.items() if now < b.until + LATE}
             self._prune_at = max(64, 2 * len(self._blocks))
 
-    def remove(self, held: Held) -> None:
-        """Forget a message that waits behind another of its key (its lease was lost)."""
-        if held.key is not None and held in self._lanes.get(held.key, ()):
-            self._lanes[held.key].remove(held)
-            self._behind -= 1
+    def cut(self, held: Held) -> list[Held]:
+        """
+        Forget a message that waits behind another of its key (its lease was lost).
+
+        Returns:
+            The later messages of its key that are held; the caller hands them back, for none may run before it.
+        """
+        lane = self._lanes[held.key] if held.key is not None else deque()
+        at = lane.index(held)
+        later = [lane.pop() for _ in range(len(lane) - at)][-2::-1]
+        self._behind -= len(later) + 1
+        for each in (held, *later):
+            self._over(each)
+        return later
 
     def unready(self, held: Held) -> bool:
         """Take a ready message out of the ready ones, its key still held by it; False where it was not among them."""
@@ -195,6 +230,8 @@ class Lanes:
             out.extend(lane)
             lane.clear()
         self._behind = 0
+        for held in out:
+            self._over(held)
         return out
 
     def __iter__(self) -> Iterator[Held]:

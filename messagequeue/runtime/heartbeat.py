@@ -82,18 +82,22 @@ class Heart:
     async def _extend(self, batch: list[Held], by: float) -> None:
         """One call, with a time limit of its own: one that hangs must not keep the next from being tried."""
         asked_at = self._loop.time()
+        handles = [held.handle for held in batch]
         limit = min(BEAT_TIMEOUT, self._book.terms.interval or BEAT_TIMEOUT)
         try:
             async with asyncio.timeout(limit):
-                results = await call(self._source.extend([held.handle for held in batch], by=by), len(batch))
+                results = await call(self._source.extend(handles, by=by), len(batch))
         except TimeoutError:
             results = [MessageQueueError("no answer in time", retryable=True)] * len(batch)
         except asyncio.CancelledError:
             for held in batch:
                 held.beating = False
             raise
-        for held, error in zip(batch, results, strict=True):
-            self._extended(held, error, asked_at, by)
+        for held, handle, error in zip(batch, handles, results, strict=True):
+            if held.handle is handle:
+                self._extended(held, error, asked_at, by)
+            else:  # the message came again meanwhile: what became of its older lease says nothing
+                held.beating = False
 
     def _extended(self, held: Held, error: MessageQueueError | None, asked_at: float, by: float) -> None:
         if error is None:

@@ -10,6 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from .._errors import ConfigurationError
+from .._options import ConsumeOptions
+
 #: Kept free at the end of the longest lease, so that clocks that differ a little do not ask for too much.
 LIMIT_MARGIN = 1.0
 
@@ -149,15 +152,38 @@ class LeaseBook:
     def _schedule(self, lease: Lease, now: float) -> None:
         """Due one interval from *now*, or at the deadline where that comes first (or there are no beats)."""
         interval = self.terms.interval
-        if interval is not None and now + interval <= lease.deadline:
-            lease.due = now + interval
-            self._regular[id(lease)] = lease
-        else:
+        if interval is None or now + interval > lease.deadline:
             self._schedule_odd(lease)
+            return
+        due = now + interval
+        last = next(reversed(self._regular.values()), None)
+        if last is not None and due < last.due:  # *now* lies back, where a prolongation was answered late
+            self._schedule_odd(lease, due)
+        else:
+            lease.due = due
+            self._regular[id(lease)] = lease
 
     def _schedule_odd(self, lease: Lease, due: float = math.inf) -> None:
         lease.due = min(due, lease.deadline)
         self._odd[id(lease)] = lease
+
+
+def terms_of(options: ConsumeOptions, lease: float, topic: str, longest: float | None) -> LeaseTerms:
+    """
+    Return the terms of a topic whose messages are leased for *lease* seconds, at most *longest* in all.
+
+    Raises:
+        ConfigurationError: no prolongation could come in time.
+    """
+    interval = None
+    if options.heartbeat:
+        interval = lease / 3 if options.heartbeat_interval is None else options.heartbeat_interval
+        if interval >= lease:
+            raise ConfigurationError(
+                f"heartbeat_interval={interval:g} is not below the lease of topic {topic} ({lease:g} s): "
+                "every lease would end before its first prolongation; give half the lease or less"
+            )
+    return LeaseTerms(lease=lease, interval=interval, longest=longest)
 
 
 def extension(lease: float, held_for: float, longest: float | None) -> float | None:

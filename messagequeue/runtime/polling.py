@@ -7,6 +7,7 @@ Not concerned with what becomes of the messages; they are handed to `on_deliveri
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 
 from .._errors import ConfigurationError, ErrorCode, MessageQueueError, ReceiveError
@@ -15,11 +16,14 @@ from ..driver import Delivery, LeaseSource
 from .backoff import RECEIVE_FIRST, RECEIVE_LONGEST, Backoff
 from .sink import Faults, logger
 from .stats import ConsumerStats
-from .tasks import OwnedTasks
+from .tasks import OwnedTasks, own_cancellation
 
 #: Seconds from the start of a receive that brought nothing to the next: a topic polled without waiting, or a broker
 #: that answers an empty long poll at once (SQS does above its in-flight limit), must not be asked without a pause.
 EMPTY_PACE = 1.0
+
+#: Seconds that the answer of a receive may take beyond its wait before shutdown goes on without it.
+LAST_ANSWER = 10.0
 
 
 def next_ask(room: int, batch: int, parked: int, *, busy: bool, most: int) -> int:
@@ -40,14 +44,31 @@ def next_ask(room: int, batch: int, parked: int, *, busy: bool, most: int) -> in
     return min(batch, room)
 
 
+def terms(batch: int, wait: float, due_in: float | None) -> tuple[int, float]:
+    """
+    How many messages the next receive asks for at most, and how long it waits.
+
+    Args:
+        batch, wait: What it would be.
+        due_in: Seconds until a failed message of an ordered topic is expected back; None where none is.  That one is
+            received alone, so that those behind it are not received, and counted, with each of its failures.  Until
+            then receives are full, and end before.
+    """
+    if due_in is None:
+        return batch, wait
+    before = math.floor(due_in) - 1  # brokers wait whole seconds; one is for the way
+    return (batch, min(wait, before)) if before >= 1 else (1, wait)
+
+
 class Polling:
     """
     The incoming half of a consumer.
 
     Args:
+        awaited: When a failed message of an ordered topic is expected back; see `Lanes.awaited()`.
         room: Messages that the session can hold now, those already asked for not counted.
         on_deliveries: Called with what a receive brought, also after `stop()`.
-        on_received: Called before it, with whether the receive came back full and the seconds that it took.
+        on_received: Called before it, with the time, whether the receive came back full, and the seconds that it took.
     """
 
     def __init__(
@@ -59,8 +80,9 @@ class Polling:
         topic: str,
         *,
         room: Callable[[], int],
+        awaited: Callable[[float], float | None],
         on_deliveries: Callable[[Sequence[Delivery]], None],
-        on_received: Callable[[bool, float], None] = lambda full, flight: None,
+        on_received: Callable[[float, bool, float], None] = lambda now, full, flight: None,
     ) -> None:
         self._source = source
         self._options = options
@@ -68,6 +90,7 @@ class Polling:
         self._stats = stats
         self._topic = topic
         self._room = room
+        self._awaited = awaited
         self._on_deliveries = on_deliveries
         self._on_received = on_received
         self._loop = asyncio.get_running_loop()
@@ -112,7 +135,9 @@ class Polling:
                 return await self._start_source()
             except ConfigurationError:
                 raise
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
+                if own_cancellation(error):
+                    raise
                 if self._stopping:
                     return None
                 self._failed(error)
@@ -145,12 +170,18 @@ class Polling:
         if not self._live or self._stopping or self._loop.time() < self._resume_at:
             return
         limits = self._source.limits
-        batch = min(self._options.batch_size, limits.receive_messages)
+        now = self._loop.time()
+        back = self._awaited(now)
+        batch, wait = terms(
+            min(self._options.batch_size, limits.receive_messages),
+            self._options.wait_time,
+            None if back is None else back - now,
+        )
         most = 1 if self._backoff.failures else limits.max_receives
         while ask := next_ask(self._room() - self._asked, batch, self._parked, busy=self._busy, most=most):
             self._asked += ask
             self._parked += 1
-            self._tasks.spawn(self._receive(ask), name=f"messagequeue receive {self._topic}")
+            self._tasks.spawn(self._receive(ask, wait), name=f"messagequeue receive {self._topic}")
 
     async def _pause(self) -> None:
         """Until something changes, or the back-off is over."""
@@ -162,11 +193,13 @@ class Polling:
             pass
         self._wake.clear()
 
-    async def _receive(self, ask: int) -> None:
+    async def _receive(self, ask: int, wait: float) -> None:
         started = self._loop.time()
         try:
-            deliveries = await self._source.receive(ask, wait=self._options.wait_time)
-        except Exception as error:
+            deliveries = list(await self._source.receive(ask, wait=wait))
+        except (Exception, asyncio.CancelledError) as error:
+            if own_cancellation(error):
+                raise
             self._failed(error)
         else:
             self._received(ask, deliveries, started)
@@ -186,7 +219,8 @@ class Polling:
             self._resume_at = 0.0
         self._fatal_since = None
         self._busy = len(deliveries) >= ask
-        self._on_received(self._busy, self._loop.time() - started)
+        now = self._loop.time()
+        self._on_received(now, self._busy, now - started)
         self._stats.receives += 1
         self._stats.received += len(deliveries)
         self._stats.empty_receives += not deliveries
@@ -195,7 +229,7 @@ class Polling:
         else:
             self._resume_at = max(self._resume_at, started + EMPTY_PACE)
 
-    def _failed(self, raised: Exception) -> None:
+    def _failed(self, raised: BaseException) -> None:
         error = as_receive_error(raised, self._topic)
         now = self._loop.time()
         self._stats.receive_errors += 1
@@ -215,22 +249,23 @@ class Polling:
 
     # -- shutdown
 
-    @property
-    def parked(self) -> set[asyncio.Task[None]]:
-        """Receives that run."""
-        return set(self._tasks)
+    async def finish(self) -> None:
+        """
+        Return when no receive runs any more.
 
-    @property
-    def cancellable(self) -> bool:
-        """A receive may be torn down without capturing a message for nobody."""
-        return self._source.capabilities.receive_cancellable
+        One that is out may be given a message until it ends, and nobody would know of it: SQS does not take back what
+        it answers to a connection that is gone.  So it is waited for, unless the source says that it captures nothing.
+        """
+        if self._tasks and not self._source.capabilities.receive_cancellable:
+            await asyncio.wait(set(self._tasks), timeout=self._options.wait_time + LAST_ANSWER)
+        await self.close()
 
     async def close(self) -> None:
         """Tear down what runs."""
         await self._tasks.cancel_all()
 
 
-def as_receive_error(raised: Exception, topic: str) -> ReceiveError:
+def as_receive_error(raised: BaseException, topic: str) -> ReceiveError:
     """The fault as a `ReceiveError` of this topic."""
     if isinstance(raised, ReceiveError):
         raised.topic = raised.topic or topic

@@ -9,23 +9,18 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Sequence
+from functools import partial
 from types import CoroutineType
+from typing import Any
 
-from .._errors import (
-    ConfigurationError,
-    DecodeError,
-    HandlerError,
-    LeaseLostError,
-    MessageQueueError,
-    SettleError,
-)
+from .._errors import ConsumeError, DecodeError, HandlerError, LeaseLostError, MessageQueueError, SettleError
 from .._options import ConsumeOptions
 from .._protocols import Handler
 from ..driver import Delivery, LeaseSource
 from .ahead import Ahead
 from .dispatch import Cancelled, Held, Lanes, State
 from .heartbeat import Heart
-from .leases import LeaseBook, LeaseTerms, return_delay
+from .leases import LeaseBook, LeaseTerms, return_delay, terms_of
 from .outcome import Bury, GiveBack, NotAsyncError, Settle, describe, outcome
 from .polling import Polling
 from .settling import Settling
@@ -77,14 +72,11 @@ class Session:
         self._stopping = False
         self._pumping = False
         self._slots = options.concurrency + options.prefetch
-        step = min(options.batch_size, source.limits.receive_messages)
-        self._ahead = Ahead(step, step * (source.limits.max_receives - 1) if options.adaptive else 0)
-        self._idle_since: float | None = self._loop.time()
-        self._waiting_since: float | None = None
         self._book = LeaseBook(LeaseTerms(lease=1.0, interval=None))
         self._settling = Settling(
             source, faults, stats, topic, on_settled=self._lanes.advance, on_kept=self._on_kept, on_progress=self._pump
         )
+        self._ahead = Ahead.of(options, source.limits)
         self._polling = Polling(
             source,
             options,
@@ -92,8 +84,9 @@ class Session:
             stats,
             topic,
             room=self._room,
+            awaited=self._lanes.awaited,
             on_deliveries=self._on_deliveries,
-            on_received=self._on_received,
+            on_received=self._ahead.received,
         )
         self._heart: Heart | None = None
 
@@ -101,6 +94,10 @@ class Session:
         """Begin no more receives and start no more handlers; `run()` drains and returns."""
         self._stopping = True
         self._polling.stop()
+
+    def runs(self, task: asyncio.Task[Any] | None) -> bool:
+        """Whether *task* is that of a handler."""
+        return task in self._handlers
 
     async def run(self) -> None:
         """
@@ -114,33 +111,22 @@ class Session:
         lease = await self._polling.start()
         if lease is None:
             return
-        self._book = LeaseBook(self._terms(lease))
+        self._book = LeaseBook(terms_of(self._options, lease, self._topic, self._source.capabilities.max_lease))
         self._heart = Heart(self._source, self._book, self._stats, self._topic, on_lost=self._on_lost)
         async with asyncio.TaskGroup() as services:
             beats = services.create_task(self._heart.run(), name=f"messagequeue heartbeats {self._topic}")
             polls = services.create_task(self._polling.run(), name=f"messagequeue polling {self._topic}")
             try:
                 fatal = await polls
-                await self._drain(self._options.drain_timeout)
+                await self._drain()
             except BaseException:
-                await self._drain(0.0)
+                await self._abort()
                 raise
             finally:
                 beats.cancel()
+                await self._close()
         if fatal is not None:
             raise fatal
-
-    def _terms(self, lease: float) -> LeaseTerms:
-        options = self._options
-        interval = None
-        if options.heartbeat:
-            interval = lease / 3 if options.heartbeat_interval is None else options.heartbeat_interval
-            if interval >= lease:
-                raise ConfigurationError(
-                    f"heartbeat_interval={interval:g} is not below the lease of topic {self._topic} ({lease:g} s): "
-                    "every lease would end before its first prolongation; give half the lease or less"
-                )
-        return LeaseTerms(lease=lease, interval=interval, longest=self._source.capabilities.max_lease)
 
     # -- what arrives
 
@@ -156,22 +142,22 @@ class Session:
         slots = self._slots + self._ahead.messages
         return min(slots - started, slots * HELD_PER_SLOT - total)
 
-    def _on_received(self, full: bool, flight: float) -> None:
-        now = self._loop.time()
-        idle = 0.0 if self._idle_since is None else now - self._idle_since
-        waiting = 0.0 if self._waiting_since is None else now - self._waiting_since
-        self._ahead.received(full=full, flight=flight, idle=idle, waiting=waiting)
-
     def _on_deliveries(self, deliveries: Sequence[Delivery]) -> None:
         now = self._loop.time()
         deadline = now + self._book.terms.lease
-        batch = [Held(delivery, self._lanes.key_of(delivery), now, deadline) for delivery in deliveries]
-        if self._stopping:
-            logger.debug("topic %s: %d messages came after stop and are handed back", self._topic, len(batch))
-            self._settling.give_back(batch, 0.0)
-            return
-        self._idle_since = None
-        admitted = [held for held in batch if not self._renewed(held.delivery, now) and self._admit(held, now)]
+        late: list[Held] = []
+        admitted: list[Held] = []
+        for delivery in deliveries:
+            if self._renewed(delivery, now):
+                continue
+            held = Held(delivery, self._lanes.key_of(delivery), now, deadline)
+            if self._stopping:
+                late.append(held)
+            elif self._admit(held, now):
+                admitted.append(held)
+        if late:
+            logger.debug("topic %s: %d messages came after stop and are handed back", self._topic, len(late))
+            self._settling.give_back(late, 0.0)
         self._pump()
         # Not before: no time has passed, and what is over by now needs no lease.
         for held in admitted:
@@ -215,34 +201,49 @@ class Session:
                 held = self._lanes.take()
                 if held is None:
                     break
-                self._running += 1
-                held.state = State.RUNNING
-                held.task = self._handlers.begin(
-                    self._handle(held), name=f"messagequeue handler {self._topic} {held.id}"
-                )
+                self._start(held)
         finally:
             self._pumping = False
         self._stats.running = self._running
-        if not self._lanes.ready:
-            self._waiting_since = None
-        elif self._waiting_since is None:
-            self._waiting_since = self._loop.time()
-        if self._running or self._lanes.ready:
-            self._idle_since = None
-        elif self._idle_since is None:
-            self._idle_since = self._loop.time()
+        self._ahead.note(self._loop.time(), self._running, self._lanes.ready)
         self._polling.wake()
 
-    async def _handle(self, held: Held) -> None:
+    def _start(self, held: Held) -> None:
+        self._running += 1
+        held.state = State.RUNNING
+        name, ended = f"messagequeue handler {self._topic} {held.id}", partial(self._ended, held)
+        task = self._handlers.begin(self._work(held), name=name, ended=ended)
+        if not task.done():
+            held.task = task
+
+    async def _work(self, held: Held) -> None:
+        """Run the handler."""
+        if held.delivery.fault is not None:
+            raise held.delivery.fault
         timeout = self._options.handler_timeout
         timer = None if timeout is None else self._loop.call_later(timeout, self._time_out, held)
         try:
-            raised = await self._call(held)
+            work = self._handler(held.delivery.message)
+            if type(work) is not CoroutineType and not inspect.isawaitable(work):
+                raise NotAsyncError
+            await work
         finally:
-            self._running -= 1
-            self._handled(held)
             if timer is not None:
                 timer.cancel()
+
+    def _ended(self, held: Held, task: asyncio.Task[None]) -> None:
+        """
+        The handler is over, in whatever way.
+
+        Called by its task and not part of it: a task that is cancelled before its first step runs nothing of its own,
+        not even a `finally`.
+        """
+        raised = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if held.cancelled is Cancelled.TIMEOUT and isinstance(raised, asyncio.CancelledError):
+            raised = TimeoutError()
+        held.task = None  # else message, task, exception and its frames were a cycle
+        self._running -= 1
+        self._handled(held)
         self._follow(held, raised)
         self._pump()
 
@@ -251,24 +252,6 @@ class Session:
         self._book.remove(held)
         if self._held.get(held.id) is held:
             del self._held[held.id]
-
-    async def _call(self, held: Held) -> BaseException | None:
-        """Run the handler and return what it raised.  Only a cancellation that is not this session's passes through."""
-        if held.delivery.fault is not None:
-            return held.delivery.fault
-        try:
-            work = self._handler(held.delivery.message)
-            if type(work) is not CoroutineType and not inspect.isawaitable(work):
-                return NotAsyncError()
-            await work
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling() > (held.cancelled is not None):
-                raise
-            return TimeoutError() if held.cancelled is Cancelled.TIMEOUT else error
-        except Exception as error:
-            return error
-        return None
 
     def _time_out(self, held: Held) -> None:
         if held.cancelled is None and held.task is not None and held.state is State.RUNNING:
@@ -377,52 +360,75 @@ class Session:
         self._stats.leases_lost += 1
         doing = "its handler is cancelled" if held.state is State.RUNNING else "it had not started"
         self._tell(LeaseLostError, f"the lease of message {held.id} is lost; {doing}", held, error)
-        if held.state is State.RUNNING:
-            if held.task is not None and held.cancelled is None:
-                held.cancelled = Cancelled.LOST
-                held.task.cancel()
-                self._loop.call_later(STUBBORN_AFTER, self._stubborn, held)
-            return
-        self._handled(held)
-        if self._lanes.unready(held):
-            self._fall_back(held, back_at=None)
-        else:
-            self._lanes.remove(held)
-        self._pump()
+        match held.state:
+            case State.RUNNING:
+                if held.cancelled is None and held.task is not None:
+                    held.task.cancel()
+                    self._loop.call_later(STUBBORN_AFTER, self._stubborn, held)
+                held.cancelled = Cancelled.LOST  # whatever else it was cancelled for
+            case State.WAITING:
+                self._handled(held)
+                if self._lanes.unready(held):
+                    self._fall_back(held, back_at=None)
+                else:
+                    self._hand_back(self._lanes.cut(held))
+                self._pump()
+            case State.FINISHING:
+                pass  # lost together with an earlier one of its key, which took it along
 
     # -- the end
 
-    async def _drain(self, timeout: float) -> None:
+    async def _drain(self) -> None:
         """
         Hand back what has not started, wait for what runs, and send what was earned.
 
-        Args:
-            timeout: Seconds for running handlers and parked receives.  0 ends both at once; a receive that is torn
-                down may strand a message until its lease ends, where the source's receives are not cancellable.
+        Handlers have `drain_timeout`; parked receives end by themselves, whatever that is.
         """
         self.stop()
         self._hand_back(self._lanes.drain())
-        if self._polling.cancellable or timeout == 0:
-            await self._polling.close()
-        work = self._polling.parked | set(self._handlers)
-        if work and timeout:
-            await asyncio.wait(work, timeout=timeout)
+        async with asyncio.TaskGroup() as ends:
+            ends.create_task(self._polling.finish(), name=f"messagequeue last receives {self._topic}")
+            ends.create_task(self._drain_handlers(), name=f"messagequeue drain {self._topic}")
+        await self._settle_rest(SETTLE_GRACE)
+
+    async def _drain_handlers(self) -> None:
+        if tasks := set(self._handlers):
+            await asyncio.wait(tasks, timeout=self._options.drain_timeout)
+        await self._cancel_handlers()
+
+    async def _abort(self) -> None:
+        """The same at once.  A receive that is torn down may strand a message until its lease ends."""
+        self.stop()
+        self._hand_back(self._lanes.drain())
         await self._polling.close()
         await self._cancel_handlers()
+        await self._settle_rest(ABORT_GRACE)
+
+    async def _settle_rest(self, grace: float) -> None:
         try:
-            async with asyncio.timeout(SETTLE_GRACE if timeout else ABORT_GRACE):
+            async with asyncio.timeout(grace):
                 await self._settling.idle()
         except TimeoutError:
             logger.error("topic %s: %d messages could not be settled in time", self._topic, self._settling.pending)
+
+    async def _close(self) -> None:
+        """End every task of this session, also where a second cancellation cut the drain short."""
+        self._cancel_running()
+        try:
+            await self._polling.close()
         finally:
             await self._settling.close()
 
-    async def _cancel_handlers(self) -> None:
+    def _cancel_running(self) -> list[Held]:
         running = [held for held in self._held.values() if held.state is State.RUNNING]
         for held in running:
             if held.cancelled is None and held.task is not None:
                 held.cancelled = Cancelled.DRAIN
                 held.task.cancel()
+        return running
+
+    async def _cancel_handlers(self) -> None:
+        running = self._cancel_running()
         tasks = set(self._handlers)
         if tasks:
             await asyncio.wait(tasks, timeout=UNWIND_GRACE)
@@ -436,14 +442,5 @@ class Session:
                     held,
                 )
 
-    def _tell(
-        self,
-        kind: type[HandlerError] | type[SettleError] | type[LeaseLostError],
-        text: str,
-        held: Held,
-        cause: BaseException | None = None,
-    ) -> None:
-        code = cause.code if kind is SettleError and isinstance(cause, MessageQueueError) else None
-        error = kind(text, topic=self._topic, about=held.delivery.message, code=code)
-        error.__cause__ = cause
-        self._faults.tell(error, self._loop.time())
+    def _tell(self, kind: type[ConsumeError], text: str, held: Held, cause: BaseException | None = None) -> None:
+        self._faults.tell_of(kind, text, held.delivery.message, cause, self._loop.time())

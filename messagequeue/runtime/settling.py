@@ -18,7 +18,7 @@ from .backoff import SETTLE_FIRST, SETTLE_LONGEST, equal_jitter, pause
 from .dispatch import Held
 from .sink import Faults, logger
 from .stats import ConsumerStats
-from .tasks import OwnedTasks
+from .tasks import OwnedTasks, own_cancellation
 
 #: Settlement calls at once; while so many are out, finished messages gather.
 MAX_IN_FLIGHT = 50
@@ -35,6 +35,9 @@ _WAIT = equal_jitter(SETTLE_FIRST, SETTLE_LONGEST)
 class Settling:
     """
     The outgoing half of a consumer.
+
+    After `close()` nothing is sent any more, for the source may be closed: a message whose handler outlives its
+    consumer comes back when its lease ends.
 
     Args:
         on_settled: The message is off the queue.
@@ -76,6 +79,8 @@ class Settling:
 
     def settle(self, held: Held) -> None:
         """Take the message off the queue, soon, in a batch."""
+        if self._closed:
+            return
         self.pending += 1
         self._spawn_or_enqueue(held)
 
@@ -160,6 +165,8 @@ class Settling:
 
     def give_back(self, batch: Sequence[Held], after: float) -> None:
         """Let the messages be delivered again in *after* seconds."""
+        if self._closed:
+            return
         size = self._source.limits.batch_entries
         self.pending += len(batch)
         for start in range(0, len(batch), size):
@@ -196,18 +203,14 @@ class Settling:
 
     def bury(self, held: Held, reason: str) -> None:
         """Put the message into the dead-letter queue and take it off this one."""
+        if self._closed:
+            return
         self.pending += 1
         self._spawn(self._bury(held, reason), "dead-letter")
 
     async def _bury(self, held: Held, reason: str) -> None:
         await quiet([held])
-        message = held.delivery.message
-        try:
-            error: MessageQueueError | None = await self._source.dead_letter(held.handle, message, reason=reason)
-        except MessageQueueError as raised:
-            error = raised
-        except Exception as raised:
-            error = unexpected(raised)
+        (error,) = await call(self._dead_letter(held, reason), 1)
         if error is None:
             self._stats.dead_lettered += 1
             self._over(held, self._on_settled)
@@ -217,6 +220,9 @@ class Settling:
         self._tell(SettleError, f"message {held.id} could not be dead-lettered: {error}", held, error)
         self._over(held, lambda h: self._on_kept(h, h.deadline))
         self._on_progress()
+
+    async def _dead_letter(self, held: Held, reason: str) -> Sequence[ConsumeError | None]:
+        return [await self._source.dead_letter(held.handle, held.delivery.message, reason=reason)]
 
     # -- ends
 
@@ -245,10 +251,7 @@ class Settling:
         self._tasks.spawn(work, name=f"messagequeue {what} {self._topic}")
 
     def _tell(self, kind: type[ConsumeError], text: str, held: Held, cause: BaseException | None) -> None:
-        code = cause.code if isinstance(cause, MessageQueueError) and kind is SettleError else None
-        error = kind(text, topic=self._topic, about=held.delivery.message, code=code)
-        error.__cause__ = cause
-        self._faults.tell(error, self._loop.time())
+        self._faults.tell_of(kind, text, held.delivery.message, cause, self._loop.time())
 
 
 async def quiet(batch: Sequence[Held]) -> None:
@@ -261,23 +264,27 @@ async def quiet(batch: Sequence[Held]) -> None:
 async def call(
     work: Coroutine[Any, Any, Sequence[ConsumeError | None]], count: int
 ) -> Sequence[MessageQueueError | None]:
-    """Await a batch call of the source and make its failure as a whole the failure of each entry."""
+    """
+    Await a batch call of the source and make its failure as a whole the failure of each entry.
+
+    An answer that makes no sense is a failure that may be tried again: no message may be forgotten for it.
+    """
     try:
-        results = await work
+        results = list(await work)
     except MessageQueueError as error:
         return [error] * count
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
+        if own_cancellation(error):
+            raise
         return [unexpected(error)] * count
     if len(results) != count:
-        fault = SettleError(
-            f"the provider answered for {len(results)} of {count} messages", code=ErrorCode.BAD_RESPONSE
-        )
-        return [fault] * count
-    return results
+        text = f"the provider answered for {len(results)} of {count} messages"
+        return [SettleError(text, code=ErrorCode.BAD_RESPONSE, retryable=True)] * count
+    return [unexpected(result) if not isinstance(result, MessageQueueError | None) else result for result in results]
 
 
-def unexpected(cause: Exception) -> SettleError:
+def unexpected(cause: object) -> SettleError:
     """What a provider should have translated."""
     error = SettleError(f"the provider raised {type(cause).__name__}", code=ErrorCode.OTHER, retryable=True)
-    error.__cause__ = cause
+    error.__cause__ = cause if isinstance(cause, BaseException) else None
     return error

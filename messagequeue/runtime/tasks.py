@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -28,14 +28,18 @@ class OwnedTasks:
         logger: Where a task's unexpected exception is written.
     """
 
-    __slots__ = ("_logger", "_tasks")
+    __slots__ = ("_beginning", "_logger", "_tasks")
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._beginning = False
 
     def __len__(self) -> int:
         return len(self._tasks)
+
+    def __contains__(self, task: object) -> bool:
+        return task in self._tasks or (self._beginning and task is asyncio.current_task())
 
     def __iter__(self) -> Iterator[asyncio.Task[Any]]:
         return iter(tuple(self._tasks))
@@ -46,21 +50,32 @@ class OwnedTasks:
         self._hold(task)
         return task
 
-    def begin(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+    def begin(
+        self, work: Coroutine[Any, Any, T], *, name: str, ended: Callable[[asyncio.Task[T]], None]
+    ) -> asyncio.Task[T]:
         """
-        As `spawn()`, but run *work* up to its first wait at once, where this Python can (3.12 and newer).
+        Start *work* and call *ended* with its task when it is over; what it raises is for that to read.
 
-        Work that never waits is over when this returns, and has cost the loop nothing.  It is a task like any other:
-        with a context of its own, and the current one while it runs.
+        Where this Python can (3.12 and newer), *work* runs up to its first wait at once: work that never waits is over,
+        and *ended* was called, when this returns, and has cost the loop nothing.  It is a task like any other: with a
+        context of its own, and the current one while it runs.
         """
         loop = asyncio.get_running_loop()
-        if not EAGER or loop.get_task_factory() is not None:
-            return self.spawn(work, name=name)
-        task: asyncio.Task[T] = asyncio.Task(work, loop=loop, name=name, **_EAGERLY)
-        if task.done():
-            self._report(task)
+        task: asyncio.Task[T]
+        if EAGER and loop.get_task_factory() is None:
+            self._beginning = True
+            try:
+                task = asyncio.Task(work, loop=loop, name=name, **_EAGERLY)
+            finally:
+                self._beginning = False
+            if task.done():
+                ended(task)
+                return task
         else:
-            self._hold(task)
+            task = loop.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(ended)
         return task
 
     def share(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
@@ -99,6 +114,17 @@ class OwnedTasks:
     def _report(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._logger.error("task %s failed", task.get_name(), exc_info=error)
+
+
+def own_cancellation(error: BaseException) -> bool:
+    """
+    Whether *error* is there because somebody cancelled the task that runs.
+
+    A `CancelledError` may also come out of what was awaited (a shared task that ended, a connection that was closed).
+    Then nobody wants this task to end, and it is a fault like any other.
+    """
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
 async def outcome(task: asyncio.Task[T]) -> T:

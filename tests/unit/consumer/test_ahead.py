@@ -9,34 +9,44 @@ from tests.unit.consumer.fake_source import FakeSource, bench
 
 def test_ahead_grows_while_handlers_wait_for_receives():
     """One receive's worth for each full receive through half of which or more nothing was to do; up to the most."""
-    ahead = Ahead(10, 25)
-    grown = []
-    for _ in range(4):
-        ahead.received(full=True, flight=0.01, idle=0.005)
+    ahead, grown = Ahead(10, 25), []
+    for turn in range(4):
+        ahead.note(turn, 0, 0)
+        ahead.received(turn + 0.5, full=True, flight=1.0)
         grown.append(ahead.messages)
 
     assert grown == [10, 20, 25, 25]
 
 
 def test_ahead_does_not_grow_while_handlers_are_busy():
-    """Nor where a receive took no time, which says nothing."""
+    """Nor where a receive took no time, which says nothing, nor twice for one idle time."""
     ahead = Ahead(10, 100)
-    ahead.received(full=True, flight=0.01, idle=0.004)
-    ahead.received(full=True, flight=0.0, idle=0.0)
+    ahead.note(0.0, 3, 0)
+    ahead.received(1.0, full=True, flight=1.0)
+    ahead.note(1.0, 0, 0)
+    ahead.received(1.0, full=True, flight=0.0)
+    ahead.received(1.4, full=True, flight=1.0)
 
     assert ahead.messages == 0
+    ahead.received(1.5, full=True, flight=1.0)
+    ahead.received(1.5, full=True, flight=1.0)
+    assert ahead.messages == 10
 
 
 def test_ahead_shrinks_by_half_when_messages_wait_and_to_nothing_on_a_quiet_topic():
     """What cannot start at once is left to others soon; what is not there needs no second receive."""
     ahead = Ahead(10, 100)
-    for _ in range(4):
-        ahead.received(full=True, flight=1.0, idle=1.0)
-    ahead.received(full=True, flight=1.0, idle=0.0, waiting=0.5)
+    for turn in range(4):
+        ahead.note(turn, 0, 0)
+        ahead.received(turn + 1, full=True, flight=1.0)
+    ahead.note(4.0, 10, 5)
+    ahead.received(4.4, full=True, flight=1.0)
+    kept = ahead.messages
+    ahead.received(4.5, full=True, flight=1.0)
     halved = ahead.messages
-    ahead.received(full=False, flight=1.0, idle=1.0)
+    ahead.received(4.5, full=False, flight=1.0)
 
-    assert (halved, ahead.messages) == (20, 0)
+    assert (kept, halved, ahead.messages) == (40, 20, 0)
 
 
 def run(seconds, **options):

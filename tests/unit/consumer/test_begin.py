@@ -78,7 +78,7 @@ def test_a_handler_that_cancels_itself_is_not_done():
 
 @pytest.mark.skipif(not EAGER, reason="tasks begin at once from Python 3.12 on")
 def test_work_that_never_waits_is_over_when_it_has_begun():
-    """It never enters the set of tasks, and costs no turn of the loop."""
+    """It never enters the set of tasks, costs no turn of the loop, and its end is told before anything else."""
 
     async def main():
         tasks, done = OwnedTasks(logging.getLogger("t")), []
@@ -86,28 +86,32 @@ def test_work_that_never_waits_is_over_when_it_has_begun():
         async def work():
             done.append(asyncio.current_task().get_name())
 
-        task = tasks.begin(work(), name="w")
+        task = tasks.begin(work(), name="w", ended=lambda task: done.append(task.result()))
         assert task.done()
-        assert (done, len(tasks)) == (["w"], 0)
+        assert (done, len(tasks)) == (["w", None], 0)
 
     run_virtual(main())
 
 
-def test_what_begun_work_raises_is_logged(caplog):
-    """Before its first wait and after it."""
+def test_end_of_begun_work_is_told_once_however_it_ends():
+    """Before its first wait and after it, with an error, or cancelled."""
 
     async def main():
-        tasks = OwnedTasks(logging.getLogger("t"))
+        tasks, ends = OwnedTasks(logging.getLogger("t")), []
 
         async def work(wait):
-            if wait:
-                await asyncio.sleep(1)
+            await asyncio.sleep(wait) if wait else None
             raise ValueError
 
-        for wait in (False, True):
-            tasks.begin(work(wait), name=f"w{wait}")
+        def ended(task):
+            ends.append("cancelled" if task.cancelled() else type(task.exception()).__name__)
+
+        for wait in (0, 1):
+            tasks.begin(work(wait), name="w", ended=ended)
+        tasks.begin(work(9), name="w", ended=ended)
         await asyncio.sleep(2)
-        assert len(tasks) == 0
+        await tasks.cancel_all()
+        await asyncio.sleep(0)
+        assert (ends, len(tasks)) == (["ValueError", "ValueError", "cancelled"], 0)
 
     run_virtual(main())
-    assert [record.getMessage() for record in caplog.records] == ["task wFalse failed", "task wTrue failed"]

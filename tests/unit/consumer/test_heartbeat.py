@@ -342,3 +342,69 @@ def test_lease_book_beats_in_time_with_an_interval_over_half_the_lease():
     book.extended(lease, 20, 30)
     assert book.next_due() == 40
     assert lease.deadline == 50
+
+
+def test_heartbeat_of_an_older_lease_says_nothing_about_the_newer_one():
+    """A message comes again while a beat under its older handle is out: that beat's refusal does not end the work."""
+
+    async def main():
+        source = FakeSource(lease=9, max_receives=2, latency={"extend": 1.0})
+        source.put("x")
+        runs = []
+
+        async def handler(message):
+            runs.append(message.delivery_attempt)
+            await asyncio.sleep(30)
+
+        b = bench(source, handler)
+        b.start()
+        await asyncio.sleep(3.5)
+        source.stored[0].visible_at = 0  # the broker lost the lease before the beat under way arrived
+        source._notify()
+        await asyncio.sleep(40)
+
+        assert b.kinds() == []
+        assert runs == [1]
+        assert source.stored == []
+        await b.stop()
+
+    run_virtual(main())
+
+
+def test_lost_lease_is_told_once_though_the_handler_was_cancelled_before():
+    """Timed out, unwinding, its lease lost: when it returns at last its message is not settled or told of again."""
+
+    async def main():
+        source = FakeSource(lease=9)
+        source.put("x")
+        source.script["extend"].append(lambda: [LeaseLostError("gone")])
+
+        async def handler(message):
+            if message.delivery_attempt == 1:
+                try:
+                    await asyncio.sleep(100)
+                except asyncio.CancelledError:
+                    await asyncio.sleep(2)
+
+        b = bench(source, handler, handler_timeout=2.0)
+        b.start()
+        await asyncio.sleep(5)
+
+        assert b.kinds() == ["LeaseLostError"]
+        assert source.ops("settle") == []
+        await b.stop()
+
+    run_virtual(main())
+
+
+def test_lease_book_keeps_the_next_beat_though_the_last_was_answered_late():
+    """A lease whose date lies before that of others that are kept is due at that date, not at theirs."""
+    book = LeaseBook(LeaseTerms(lease=10, interval=9))
+    first, second = Lease(0), Lease(9.5)
+    book.add(first)
+    book.due(9)
+    book.add(second)
+    book.extended(first, 9, 10)
+
+    assert first.due == 18
+    assert book.next_due() == 18

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 
-from messagequeue import RetryLater, SettleError
+import pytest
+
+from messagequeue import LeaseLostError, RetryLater, SettleError
 from messagequeue.driver import Delivery
 from messagequeue.runtime.dispatch import Held, Lanes
+from messagequeue.runtime.polling import terms
 from messagequeue.testing import run_virtual
 from tests.unit.consumer.fake_source import FakeSource, bench
 
@@ -281,3 +284,116 @@ def held_of(message_id, key):
     from messagequeue import Message
 
     return Held(Delivery(Message("t", message_id, b"x", ordering_key=key), object()), key, 0.0)
+
+
+@pytest.mark.parametrize(("retry_delay", "seconds"), [(None, 400), (0.0, 5), (1.0, 20), (25.0, 400)])
+def test_ordering_receives_a_failing_message_alone(retry_delay, seconds):
+    """What waits behind a poison message is not received with each of its failures: its receives stay at two."""
+
+    async def main():
+        source = FakeSource(lease=30, ordered=True, latency={"receive": 0.05})
+        source.put(*"123456789", key="g")
+
+        async def handler(message):
+            raise ValueError
+
+        b = bench(source, handler, retry_delay=retry_delay)
+        b.start()
+        await asyncio.sleep(seconds)
+        receives = {item.body.decode(): item.attempts for item in source.stored}
+
+        assert receives.pop("1") >= 10
+        assert max(receives.values()) <= 2
+        await b.stop()
+
+    run_virtual(main())
+
+
+def test_ordering_receives_in_full_again_once_the_failed_message_is_through():
+    """Asking for one message at a time lasts as long as the failed one is away or at work."""
+
+    async def main():
+        source = FakeSource(lease=30, ordered=True)
+        source.put(*"12345", key="g")
+        seen = []
+
+        async def handler(message):
+            seen.append(message.text)
+            if message.text == "1" and len(seen) < 4:
+                raise RetryLater(1)
+
+        b = bench(source, handler)
+        b.start()
+        await asyncio.sleep(10)
+        source.put(*"abcdefghij", key="h")
+        await asyncio.sleep(60)
+
+        assert seen == ["1", "1", "1", "1", *"2345", *"abcdefghij"]
+        assert source.ops("receive")[-1][1][0] == 10
+        await b.stop()
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize(
+    ("due_in", "expected"),
+    [(None, (10, 20)), (30, (10, 20)), (21, (10, 20)), (12.5, (10, 11)), (2, (10, 1)), (1.9, (1, 20)), (-3, (1, 20))],
+)
+def test_receive_terms_end_before_a_failed_message_is_due(due_in, expected):
+    """Full receives until it is due, single ones from then on."""
+    assert terms(10, 20, due_in) == expected
+
+
+def test_ordering_does_not_pass_a_waiting_message_whose_lease_is_lost():
+    """2 is lost while it waits behind 1: 3, held as well, is handed back and does not run before 2."""
+
+    async def main():
+        source = FakeSource(lease=9, ordered=True)
+        source.put("1", "2", "3", key="k")
+        source.script["extend"].append(lambda: [None, LeaseLostError("gone"), None])
+        done = []
+
+        async def handler(message):
+            await asyncio.sleep(4)
+            done.append(message.text)
+
+        b = bench(source, handler)
+        b.start()
+        await asyncio.sleep(60)
+
+        assert done == ["1", "2", "3"]
+        assert b.consumer.stats.leases_lost == 1
+        await b.stop()
+
+    run_virtual(main())
+
+
+def test_ordering_survives_the_loss_of_all_that_is_held_of_a_key():
+    """Every lease ends in the same moment: each is told of once, and all of them are handled later, in order."""
+
+    async def main():
+        source = FakeSource(lease=9, ordered=True)
+        source.put("1", "2", "3", key="k")
+        down = SettleError("down", retryable=True)
+        source.script["extend"].extend([lambda: [down] * 3] * 8)
+        done = []
+
+        async def handler(message):
+            await asyncio.sleep(4 if message.delivery_attempt > 1 else 20)
+            done.append(message.text)
+
+        b = bench(source, handler)
+        b.start()
+        await asyncio.sleep(8.9)
+        for message_id in ("m1", "m2", "m3"):
+            source.steal(message_id)
+        source.script["extend"].clear()
+        await asyncio.sleep(1)
+        lost = b.consumer.stats.leases_lost
+        await asyncio.sleep(60)
+
+        assert lost == 3
+        assert done == ["1", "2", "3"]
+        await b.stop()
+
+    run_virtual(main())

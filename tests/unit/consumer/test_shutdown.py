@@ -12,6 +12,7 @@ from messagequeue import (
     ErrConsumerAlreadyRegistered,
     ErrEmptyTopicName,
     ErrorCode,
+    MessageQueueError,
     SettleError,
 )
 from messagequeue.runtime import RuntimeConsumerProvider
@@ -161,7 +162,7 @@ def test_stop_gives_up_a_handler_that_ignores_its_cancellation():
     """It is reported; consume() ends all the same, shortly after the drain."""
 
     async def main():
-        source = FakeSource(lease=60)
+        source = FakeSource(lease=60, cancellable=True)
         source.put("x")
         release = asyncio.Event()
 
@@ -255,12 +256,14 @@ def test_close_returns_when_nothing_of_the_consumer_runs():
 
 
 def test_closing_several_consumers_takes_the_longest_not_the_sum():
-    """Six idle consumers with 20 s polls close within one poll; with a drain of 2 s within that (SHUT-02)."""
+    """Six idle consumers close within one poll, 20 s by default or as long as `wait_time` says (SHUT-02)."""
 
-    async def main(drain, most):
+    async def main(wait, most):
         sources = {f"q{n}": FakeSource() for n in range(6)}
         provider = Provider(**sources)
-        consumers = [await provider.new_consumer(topic, nothing, drain_timeout=drain) for topic in sources]
+        consumers = [
+            await provider.new_consumer(topic, nothing, wait_time=wait, drain_timeout=1.0) for topic in sources
+        ]
         tasks = [asyncio.get_running_loop().create_task(c.consume()) for c in consumers]
         await asyncio.sleep(1)
         started = sources["q0"].now()
@@ -271,7 +274,7 @@ def test_closing_several_consumers_takes_the_longest_not_the_sum():
         assert provider.released == 1
         await asyncio.gather(*tasks)
 
-    run_virtual(main(25.0, 20.5))
+    run_virtual(main(20.0, 20.5))
     run_virtual(main(2.0, 2.5))
 
 
@@ -365,5 +368,196 @@ def test_cancelling_during_the_drain_ends_it_within_seconds():
         calls = len(source.calls)
         await asyncio.sleep(100)
         assert len(source.calls) == calls
+
+    run_virtual(main())
+
+
+def test_stop_does_not_hand_back_a_running_message_that_comes_again():
+    """Delivered anew during the drain, it runs on under the newer lease and is settled by it; nobody else gets it."""
+
+    async def main():
+        source = FakeSource(lease=1000)
+        source.put("x")
+        ended = []
+
+        async def handler(message):
+            await asyncio.sleep(10)
+            ended.append(message.id)
+
+        b = bench(source, handler)
+        b.start()
+        await asyncio.sleep(1)
+        b.consumer.stop()
+        source.stored[0].visible_at = 0
+        source._notify()
+        await b.task
+
+        assert source.ops("release") == []
+        assert ended == source.settled_ids == ["m1"]
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("second", [0.0, 0.5, 2.0])
+def test_consume_cancelled_twice_leaves_nothing_running(second):
+    """A second cancellation ends the wait for what unwinds, but nothing is forgotten."""
+
+    async def main():
+        source = FakeSource(lease=1000, latency={"release": 1.0})
+        source.put("x", "y")
+
+        async def handler(message):
+            try:
+                await asyncio.sleep(100)
+            except asyncio.CancelledError:
+                await asyncio.sleep(1)
+                raise
+
+        b = bench(source, handler)
+        b.start()
+        await asyncio.sleep(1)
+        b.task.cancel()
+        await asyncio.sleep(second)
+        b.task.cancel()
+        await asyncio.wait([b.task])
+        await asyncio.sleep(1)
+
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert b.task.cancelled()
+
+    run_virtual(main())
+
+
+def test_cancelling_during_the_drain_still_sends_what_was_earned():
+    """Cancelled while a delete is out, consume() gives it the grace of a cancellation, which is not none."""
+
+    async def main():
+        source = FakeSource(lease=600, cancellable=True, latency={"settle": 3.0})
+        source.put("x")
+        b = bench(source, nothing)
+        b.start()
+        await asyncio.sleep(1)
+        b.consumer.stop()
+        await asyncio.sleep(1)
+        b.task.cancel()
+        await asyncio.wait([b.task])
+
+        assert source.settled_ids == ["m1"]
+
+    run_virtual(main())
+
+
+def test_cancelled_close_does_not_change_how_consume_ends():
+    """The end of an event loop cancels consume() and close() at once: both end as cancelled."""
+
+    async def main():
+        source = FakeSource(lease=60)
+        source.put("x")
+
+        async def handler(message):
+            await asyncio.sleep(100)
+
+        b = bench(source, handler)
+        b.start()
+        await asyncio.sleep(1)
+        closing = asyncio.create_task(b.consumer.close())
+        await asyncio.sleep(1)
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.wait(others)
+
+        assert b.task.cancelled()
+        assert closing.cancelled()
+
+    run_virtual(main())
+
+
+def test_close_inside_a_handler_is_refused():
+    """It would wait for itself: the error says to use stop(), which works; the same for the provider's close()."""
+
+    async def main():
+        source = FakeSource(lease=60, cancellable=True)
+        source.put("x")
+        provider = Provider(t=source)
+        refusals = []
+
+        async def handler(message):
+            for close in (consumer.close, provider.close):
+                with pytest.raises(MessageQueueError, match=r"stop\(\)") as caught:
+                    await close()
+                refusals.append(caught.value)
+            consumer.stop()
+
+        consumer = await provider.new_consumer("t", handler)
+        await consumer.consume()
+
+        assert len(refusals) == 2
+        assert source.now() == 0
+        assert source.settled_ids == ["m1"]
+        await provider.close()
+        assert source.closed == provider.released == 1
+
+    run_virtual(main())
+
+
+def test_provider_closes_the_source_that_is_opened_while_it_closes():
+    """new_consumer() under way at close() is refused in the end, and its source is closed before the connection."""
+
+    class Slow(Provider):
+        async def _open_source(self, topic, options):
+            await asyncio.sleep(1)
+            return self.sources[topic]
+
+        async def _release(self):
+            closed_at_release.append(self.sources["t"].closed)
+
+    closed_at_release = []
+
+    async def main():
+        provider = Slow(t=FakeSource())
+        making = asyncio.create_task(provider.new_consumer("t", nothing))
+        await asyncio.sleep(0.5)
+        await provider.close()
+        with pytest.raises(ClosedError):
+            await making
+
+        assert closed_at_release == [1]
+
+    run_virtual(main())
+
+
+def test_provider_gives_the_topic_free_when_a_middleware_fails_at_once():
+    """A middleware that raises while it is put around the handler does not keep the topic."""
+
+    def broken(handler):
+        raise LookupError
+
+    async def main():
+        source = FakeSource()
+        provider = Provider(t=source)
+        with pytest.raises(LookupError):
+            await provider.new_consumer("t", nothing, middleware=[broken])
+
+        await provider.new_consumer("t", nothing)
+        await provider.close()
+
+    run_virtual(main())
+
+
+def test_stop_waits_for_a_parked_receive_longer_than_for_handlers():
+    """`drain_timeout` is for handlers: a receive that is still out is not torn down, and what it brings goes back."""
+
+    async def main():
+        source = FakeSource(lease=600)
+        b = bench(source, nothing, drain_timeout=1.0)
+        b.start()
+        await asyncio.sleep(0.5)
+        asyncio.get_running_loop().call_later(10, source.put, "late")
+        await b.stop()
+
+        assert source.now() == 10.5
+        assert [item.attempts for item in source.stored] == [1]
+        assert source.hidden() == []
 
     run_virtual(main())

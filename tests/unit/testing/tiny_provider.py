@@ -93,7 +93,8 @@ class TinySource:
             sleeper = asyncio.get_running_loop().create_future()
             self.world.sleepers.append(sleeper)
             change = self.queue.next_change(now())
-            await asyncio.wait([sleeper], timeout=min(deadline, change or deadline) - now())
+            # Not less than the clock can tell apart: a timer of less would fire without time having passed.
+            await asyncio.wait([sleeper], timeout=max(1e-6, min(deadline, change or deadline) - now()))
         return [Delivery(self.message(lease), lease) for lease in leases]
 
     def take(self, most: int) -> list[Lease]:
