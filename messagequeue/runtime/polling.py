@@ -109,9 +109,17 @@ class Polling:
         self._starting: asyncio.Timeout | None = None
 
     def wake(self) -> None:
-        """There may be room now: receive at the end of this turn of the loop, if so; after what is to be settled."""
+        """
+        There may be room now: receive, if so.
+
+        Two turns of the loop later: what ended meanwhile is on its way to be settled then, and a handler that fails at
+        its first step has failed, which decides about what to ask for (`Lanes.awaited()`).
+        """
         if self._live and self._launching is None:
-            self._launching = self._loop.call_soon(self._launch)
+            self._launching = self._loop.call_soon(self._wait_a_turn)
+
+    def _wait_a_turn(self) -> None:
+        self._launching = self._loop.call_soon(self._launch)
 
     def stop(self) -> None:
         """Begin no more receives.  A `start()` under way, which captures nothing, ends at once."""
