@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -68,6 +69,8 @@ class RuntimeConsumerProvider(ABC):
         check_topic(topic)
         if not callable(handler):
             raise TypeError(f"handler is {type(handler).__name__}: give an async function that takes a Message")
+        if on_error is not None and (not callable(on_error) or inspect.iscoroutinefunction(on_error)):
+            raise TypeError("on_error: give a plain function that takes a ConsumeError; an async one is awaited by nobody")
         refuse_unknown(options, ConsumeKwargs, "new_consumer()")
         effective = replace(self.options, **options)
         handler = compose(handler, *middleware)

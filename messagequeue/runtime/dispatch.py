@@ -223,7 +223,7 @@ class Lanes:
         """Take out everything that has not started, in order per key; keys of running messages stay theirs."""
         out = list(self._ready)
         self._ready.clear()
-        for held in out:
+        for held in tuple(out):
             if held.key is not None:
                 out.extend(self._lanes.pop(held.key))
         for lane in self._lanes.values():

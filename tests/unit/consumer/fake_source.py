@@ -19,6 +19,9 @@ from messagequeue import (
 from messagequeue.driver import Capabilities, Delivery, Limits
 from messagequeue.runtime import RuntimeConsumer
 
+#: Seconds by which a timer may fire early; what is due then is due.
+RESOLUTION = 1e-6
+
 
 @dataclass
 class Stored:
@@ -151,7 +154,7 @@ class FakeSource:
             taken = self._take(most)
             if taken or self.now() >= until:
                 return taken
-            times = [item.visible_at for item in self.stored if item.visible_at > self.now()]
+            times = [item.visible_at for item in self.stored if item.visible_at > self.now() + RESOLUTION]
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             try:
@@ -163,13 +166,13 @@ class FakeSource:
                 self._waiters.remove(waiter)
 
     def _take(self, most: int) -> list[Delivery]:
-        now = self.now()
-        locked = {i.key for i in self.stored if self.ordered and i.key is not None and i.visible_at > now}
+        now, soon = self.now(), self.now() + RESOLUTION
+        locked = {i.key for i in self.stored if self.ordered and i.key is not None and i.visible_at > soon}
         out = []
         for item in self.stored:
             if len(out) == most:
                 break
-            if item.visible_at > now or (self.ordered and item.key in locked):
+            if item.visible_at > soon or (self.ordered and item.key in locked):
                 continue
             item.visible_at = now + self.lease
             item.attempts += 1

@@ -338,6 +338,8 @@ def test_provider_checks_what_it_is_given():
             await provider.new_consumer("t", nothing, concurency=3)
         with pytest.raises(TypeError, match="async function"):
             await provider.new_consumer("t", "handler")
+        with pytest.raises(TypeError, match="plain function"):
+            await provider.new_consumer("t", nothing, on_error=nothing)
         with pytest.raises(ValueError, match="concurrency=0"):
             await provider.new_consumer("t", nothing, concurrency=0)
         await provider.close()
@@ -559,5 +561,28 @@ def test_stop_waits_for_a_parked_receive_longer_than_for_handlers():
         assert source.now() == 10.5
         assert [item.attempts for item in source.stored] == [1]
         assert source.hidden() == []
+
+    run_virtual(main())
+
+
+def test_stop_hands_back_a_key_that_waits_for_a_slot():
+    """A message that could start had it a slot, and those behind it, are visible again in their order."""
+
+    async def main():
+        source = FakeSource(lease=1000, ordered=True, cancellable=True)
+        source.put("busy", key="l")
+        source.put("1", "2", "3", key="k")
+
+        async def handler(message):
+            await asyncio.sleep(5)
+
+        b = bench(source, handler, concurrency=1, prefetch=10)
+        b.start()
+        await asyncio.sleep(1)
+        await b.stop()
+
+        assert source.hidden() == []
+        assert [args[1:] for _, args in source.ops("release")] == [("h2", "h3", "h4")]
+        assert source.settled_ids == ["m1"]
 
     run_virtual(main())
