@@ -20,13 +20,15 @@ class Ahead:
         most: Of them at most; 0: never ahead.
     """
 
-    __slots__ = ("_idle_since", "_most", "_step", "_waiting_since", "messages")
+    __slots__ = ("_busy", "_busy_since", "_idle_since", "_most", "_step", "_waiting_since", "messages")
 
     def __init__(self, step: int, most: int) -> None:
         self._step = step
         self._most = most
         self.messages = 0
-        self._idle_since: float | None = 0.0
+        self._idle_since: float | None = None
+        self._busy_since: float | None = None
+        self._busy = 0.0  # how long the last work took
         self._waiting_since: float | None = None
 
     @classmethod
@@ -39,8 +41,12 @@ class Ahead:
         """Take note of how many messages run, and how many wait for a slot."""
         if running or ready:
             self._idle_since = None
+            if self._busy_since is None:
+                self._busy_since = now
         elif self._idle_since is None:
             self._idle_since = now
+            self._busy = 0.0 if self._busy_since is None else now - self._busy_since
+            self._busy_since = None
         if not ready:
             self._waiting_since = None
         elif self._waiting_since is None:
@@ -60,6 +66,6 @@ class Ahead:
             self.messages = 0
         elif waiting and waiting * 2 >= flight:
             self.messages //= 2
-        elif flight > 0 and idle * 2 >= flight:
+        elif flight > 0 and idle * 2 >= flight and self._busy <= flight:
             self.messages = min(self._most, self.messages + self._step)
             self._idle_since = None  # until what came now is over

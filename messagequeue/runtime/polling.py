@@ -115,7 +115,7 @@ class Polling:
         Two turns of the loop later: what ended meanwhile is on its way to be settled then, and a handler that fails at
         its first step has failed, which decides about what to ask for (`Lanes.awaited()`).
         """
-        if self._live and self._launching is None:
+        if self._live and self._launching is None and self._loop.time() >= self._resume_at:
             self._launching = self._loop.call_soon(self._wait_a_turn)
 
     def _wait_a_turn(self) -> None:

@@ -33,6 +33,18 @@ def test_ahead_does_not_grow_while_handlers_are_busy():
     assert ahead.messages == 10
 
 
+def test_ahead_does_not_grow_before_it_is_known_how_long_handlers_take():
+    """A first receive finds nothing running, whatever the handlers; nor after handlers that took longer than it."""
+    ahead = Ahead(10, 100)
+    ahead.received(1.0, full=True, flight=1.0)
+    first = ahead.messages
+    ahead.note(1.0, 10, 0)
+    ahead.note(3.0, 0, 0)
+    ahead.received(4.0, full=True, flight=1.0)
+
+    assert (first, ahead.messages) == (0, 0)
+
+
 def test_ahead_shrinks_by_half_when_messages_wait_and_to_nothing_on_a_quiet_topic():
     """What cannot start at once is left to others soon; what is not there needs no second receive."""
     ahead = Ahead(10, 100)
