@@ -193,7 +193,7 @@ def _table(field: Field, given: Given | Tree, where: str) -> object:
 
 def _blamed(exc: ConfigurationError, tree: Mapping[str, Given | Tree], where: str) -> str:
     """Return the variable or key that *exc* is about: the dataclass itself only knows the name of its field."""
-    given = tree.get(str(exc).partition("=")[0])
+    given = tree.get(str(exc).partition(" ")[0].partition("=")[0])
     return given.label if isinstance(given, Given) else where
 
 

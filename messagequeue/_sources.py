@@ -166,8 +166,8 @@ def url_tree(url: str) -> Tree:
 def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-    except ValueError as exc:
-        raise ConfigurationError("the URL cannot be read: give <provider>://?option=value") from exc
+    except ValueError:  # whose own words may quote the URL
+        raise ConfigurationError("the URL cannot be read: give <provider>://?option=value") from None
     if not parts.scheme:
         raise ConfigurationError("the URL has no provider: give <provider>://?option=value, such as memory://")
     if "@" in parts.netloc:

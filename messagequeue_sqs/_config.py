@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import urlsplit
 
 from messagequeue._errors import ConfigurationError
 from messagequeue._options import ConsumeOptions, PublishOptions, check_options, option
 
 from ._limits import WAIT_MAX
+from ._queue import split_url
 
 if TYPE_CHECKING:
     from botocore.config import Config
@@ -85,7 +85,7 @@ class SQSConfig:
         if self.transport not in TRANSPORTS:
             raise ConfigurationError(f"transport={self.transport!r}: give one of {', '.join(TRANSPORTS)}")
         if self.queue_address is not None:
-            _check_address(self.queue_address)
+            split_url("queue_address", self.queue_address, _ADDRESS_ADVICE)
         _check_type("consume", self.consume, ConsumeOptions)
         _check_type("publish", self.publish, PublishOptions)
         # By what it can do: the SDK is not imported for a configuration.
@@ -98,23 +98,13 @@ def _text_or_none(name: str, value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise ConfigurationError(f"{name}={value!r}: give text, or None")
+        raise ConfigurationError(f"{name} is a {type(value).__name__}: give text, or None")
     return value.strip() or None
 
 
-def _check_address(address: str) -> None:
-    try:
-        parts = urlsplit(address)
-        parts.port  # noqa: B018 - reading it is what checks it
-    except ValueError as error:
-        raise ConfigurationError(f"queue_address={address!r} cannot be read ({error})") from error
-    if parts.username is not None or parts.password is not None:
-        raise ConfigurationError("queue_address holds no user and password; credentials come from the AWS chain")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError(
-            f"queue_address={address!r}: give it with its scheme, such as http://localhost:4566; "
-            "it is the endpoint, and the queue's URL is the topic"
-        )
+_ADDRESS_ADVICE = (
+    "give the endpoint with its scheme, such as http://localhost:4566, without query; the queue's URL is the topic"
+)
 
 
 def _check_type(name: str, value: object, wanted: type) -> None:

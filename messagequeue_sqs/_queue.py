@@ -23,6 +23,8 @@ FIFO_SUFFIX = ".fifo"
 _REGION = re.compile(r"[a-z]{2,6}(?:-[a-z]+)+-\d{1,2}")
 _NAME = re.compile(r"[A-Za-z0-9_-]+(?:\.fifo)?")
 _ARN = re.compile(r"arn:(?P<partition>[a-z-]+):sqs:(?P<region>[a-z0-9-]*):(?P<account>\d*):(?P<name>[^:/]+)")
+# Python's parser drops line ends and tabs, wherever they are: what was read would not be what is called.
+_BLANK = re.compile(r"[\s\x00-\x1f\x7f]")
 _ACCOUNT = re.compile(r"\d{4,}")
 # The address of the oldest region has no region in it.  Source: botocore data/endpoints.json, sqs, us-east-1.
 _LEGACY_HOST, _LEGACY_REGION = "queue.amazonaws.com", "us-east-1"
@@ -100,7 +102,7 @@ def parse_topic(text: str) -> Queue:
         return parse_url(text)
     kind = "an ARN" if text.strip().startswith("arn:") else "not a URL"
     raise ConfigurationError(
-        f"topic {text!r} is {kind}: give the queue's URL, such as "
+        f"topic {shown(text)} is {kind}: give the queue's URL, such as "
         "https://sqs.eu-west-1.amazonaws.com/123456789012/orders (`aws sqs get-queue-url` prints it)"
     )
 
@@ -112,22 +114,43 @@ def parse_url(text: str) -> Queue:
     Raises:
         ConfigurationError: it is no such URL.
     """
-    try:
-        parts = urlsplit(text.strip())
-        parts.port  # noqa: B018 - reading it is what checks it
-    except ValueError as error:
-        raise ConfigurationError(f"queue URL {text!r} cannot be read ({error})") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise ConfigurationError(f"queue URL {text!r}: give http(s)://host/account/name, without query and fragment")
-    if parts.username is not None or parts.password is not None:
-        raise ConfigurationError("a queue URL holds no user and password; credentials come from the AWS chain")
+    text = text.strip()
+    parts = split_url("queue URL", text, "give http(s)://host/account/name, without query and fragment")
     segments = _segments(parts)
     if not segments:
-        raise ConfigurationError(f"queue URL {text!r} names no queue: its path must end in the queue's name")
+        raise ConfigurationError(f"queue URL {shown(text)} names no queue: its path must end in the queue's name")
     account = segments[-2] if len(segments) > 1 and _ACCOUNT.fullmatch(segments[-2]) else None
-    region = region_of_host(parts.hostname) or _region_in_path(segments)
+    region = region_of_host(parts.hostname or "") or _region_in_path(segments)
     name = _checked_name(segments[-1], text)
-    return Queue(name, region, account, text.strip().rstrip("/"), parts.netloc.lower())
+    return Queue(name, region, account, text.rstrip("/"), parts.netloc.lower())
+
+
+def split_url(what: str, text: str, advice: str) -> SplitResult:
+    """
+    Return the parts of an http(s) URL that has a host and, beside it, at most a port and a path.
+
+    Raises:
+        ConfigurationError: it is no such URL; what might be a credential is not repeated.
+    """
+    try:
+        parts = urlsplit(text)
+        parts.port  # noqa: B018 - reading it is what checks it
+    except ValueError as error:
+        if "@" in text:  # what the parser says of it may quote a part of the password
+            raise ConfigurationError(f"{what} {shown(text)} cannot be read: {advice}") from None
+        raise ConfigurationError(f"{what} {shown(text)} cannot be read ({error}): {advice}") from error
+    if "@" in parts.netloc:
+        raise ConfigurationError(f"{what} holds a user or password: leave it out; credentials come from the AWS chain")
+    if _BLANK.search(text):
+        raise ConfigurationError(f"{what} {shown(text)} has a blank or control character in it: {advice}")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ConfigurationError(f"{what} {shown(text)}: {advice}")
+    return parts
+
+
+def shown(text: str) -> str:
+    """Return *text* for an error message, without what could be a credential: user and password, or a query."""
+    return "(not shown: it has an @ in it)" if "@" in text else repr(re.split("[?#]", text, maxsplit=1)[0])
 
 
 def parse_arn(text: str) -> Queue:
@@ -196,7 +219,7 @@ def _segments(parts: SplitResult) -> list[str]:
 def _checked_name(name: str, given: str) -> str:
     if len(name) > QUEUE_NAME_CHARS or not _NAME.fullmatch(name):
         raise ConfigurationError(
-            f"{given!r}: {name!r} is no queue name; SQS takes 1 to {QUEUE_NAME_CHARS} characters of A-Z a-z 0-9 _ - "
-            "and, for FIFO queues, the ending .fifo"
+            f"{shown(given)}: {shown(name)} is no queue name; SQS takes 1 to {QUEUE_NAME_CHARS} characters of "
+            "A-Z a-z 0-9 _ - and, for FIFO queues, the ending .fifo"
         )
     return name

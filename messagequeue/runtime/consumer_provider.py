@@ -70,9 +70,7 @@ class RuntimeConsumerProvider(ABC):
         if not callable(handler):
             raise TypeError(f"handler is {type(handler).__name__}: give an async function that takes a Message")
         if on_error is not None and (not callable(on_error) or inspect.iscoroutinefunction(on_error)):
-            raise TypeError(
-                "on_error: give a plain function that takes a ConsumeError; an async one is awaited by nobody"
-            )
+            raise TypeError("on_error: give a plain function that takes a ConsumeError; nobody awaits an async one")
         refuse_unknown(options, ConsumeKwargs, "new_consumer()")
         effective = replace(self.options, **options)
         handler = compose(handler, *middleware)

@@ -46,7 +46,9 @@ class Throttle:
         """
         since, written, left_out = self._written.get(kind, (now, 0, 0))
         if now - since >= self._quiet:
-            self._written[kind] = (now, 1, 0)
+            # Where lines were left out lately, the stream goes on: this line stands for a period, not for a new burst.
+            goes_on = left_out and now - since < 2 * self._quiet
+            self._written[kind] = (now, self._burst if goes_on else 1, 0)
             return left_out
         if written < self._burst:
             self._written[kind] = (since, written + 1, 0)

@@ -84,6 +84,16 @@ def test_an_empty_queue_address_is_none() -> None:
         Config.from_env(environ={"MESSAGEQUEUE_PROVIDER": "sqs", "MESSAGEQUEUE_SQS_QUEUE_ADDRESS": "localhost:4566"})
 
 
+def test_an_address_with_a_password_is_refused_by_the_variables_name() -> None:
+    """The message says where the value came from, and does not repeat it."""
+    with pytest.raises(ConfigurationError, match=r"^MESSAGEQUEUE_SQS_QUEUE_ADDRESS: ") as caught:
+        Config.from_env(
+            environ={"MESSAGEQUEUE_PROVIDER": "sqs", "MESSAGEQUEUE_SQS_QUEUE_ADDRESS": "http://me:hunter2@localhost"}
+        )
+
+    assert "hunter2" not in str(caught.value)
+
+
 def test_credentials_in_a_queue_address_are_refused_and_not_shown() -> None:
     """They come from the ambient AWS chain."""
     with pytest.raises(ConfigurationError) as caught:

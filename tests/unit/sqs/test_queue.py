@@ -126,6 +126,37 @@ def test_queue_url_with_a_password_is_refused_without_repeating_it() -> None:
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://me:hunter2@localhost/1234/q?x=1",
+        "https://me:hunter2@[localhost/1234/q",
+        "https://me:hunter2@localhost:port/1234/q",
+        "https://me:hunter2/rest@localhost/1234/q",
+        "https://me:hunter2@/1234/q",
+        "ftp://me:hunter2@localhost/1234/q",
+        "https://me:hunter2@local\u2100host/1234/q",
+        "https://localhost/1234/q?X-Amz-Signature=hunter2",
+        "https://localhost/1234/q#hunter2",
+        "//me:hunter2@localhost/1234/q",
+        "me:hunter2@localhost/1234/q",
+    ],
+)
+def test_topic_that_is_wrong_in_another_way_too_is_refused_without_its_credential(text: str) -> None:
+    """Neither the error nor what caused it repeats a user, a password or a query."""
+    with pytest.raises(ConfigurationError) as caught:
+        parse_topic(text)
+
+    assert "hunter2" not in f"{caught.value} {caught.value.__cause__}"
+
+
+@pytest.mark.parametrize("blank", ["\n", "\t", "\r", " ", "\x00"])
+def test_queue_url_with_a_blank_in_it_is_refused(blank: str) -> None:
+    """Python's URL parser drops some of them, so that the queue that was read would not be the one that is called."""
+    with pytest.raises(ConfigurationError, match="blank"):
+        parse_topic(f"https://localhost/12{blank}34/orders")
+
+
 def test_queue_arn_and_name_are_understood_where_no_url_is_needed() -> None:
     """Admin tools take all three forms; partitions other than aws too."""
     arn = parse_queue("arn:aws-cn:sqs:cn-north-1:123456789012:q.fifo")

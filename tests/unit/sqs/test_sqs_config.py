@@ -39,6 +39,34 @@ def test_queue_address_with_a_password_is_refused_without_repeating_it() -> None
 
 
 @pytest.mark.parametrize(
+    "address",
+    [
+        "http://me:hunter2@[localhost",
+        "http://me:hunter2@localhost:port",
+        "http://me:hunter2/rest@localhost",
+        "http://me:hunter2@local\u2100host",
+        "me:hunter2@localhost",
+        "http://localhost:4566/?token=hunter2",
+        "http://localhost:4566/#hunter2",
+        b"http://me:hunter2@localhost",
+    ],
+)
+def test_queue_address_that_is_wrong_in_another_way_too_is_refused_without_its_credential(address: Any) -> None:
+    """Neither the error nor its cause repeats a user, a password or a query."""
+    with pytest.raises(ConfigurationError) as caught:
+        SQSConfig(queue_address=address)
+
+    assert "hunter2" not in f"{caught.value} {caught.value.__cause__}"
+
+
+@pytest.mark.parametrize("address", ["http://local\nhost:4566", "http://localhost:4566/a b"])
+def test_queue_address_with_a_blank_in_it_is_refused(address: str) -> None:
+    """No endpoint has one; a line that was pasted in two has."""
+    with pytest.raises(ConfigurationError, match="queue_address"):
+        SQSConfig(queue_address=address)
+
+
+@pytest.mark.parametrize(
     "wrong",
     [
         {"region": 1},
