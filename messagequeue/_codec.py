@@ -18,6 +18,7 @@ A clear JSON form have: `dict` and other mappings (TypedDict included), `list`, 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time
@@ -60,10 +61,10 @@ class JSONCodec:
         """
         if isinstance(data, str):
             return _text(data)
-        if isinstance(data, bytes):
+        if type(data) is bytes:
             return data
-        if isinstance(data, bytearray | memoryview):
-            return bytes(data)
+        if isinstance(data, bytes | bytearray | memoryview):
+            return bytes(memoryview(data))
         return _escape_unsendable(_json(data))
 
 
@@ -81,7 +82,10 @@ def _text(data: str) -> str:
 def _json(data: object) -> str:
     dump = getattr(data, "model_dump_json", None)
     if callable(dump) and not isinstance(data, type):
-        return str(_of_their_own(data, dump))
+        text = _of_their_own(data, dump)
+        if not isinstance(text, str):
+            raise EncodeError(f"cannot encode {_name(data)}: its model_dump_json() returned {_name(text)}, not text")
+        return text
     try:
         text = _ENCODER.encode(data)
         _check_keys(data)
@@ -92,8 +96,8 @@ def _json(data: object) -> str:
         raise EncodeError(f"cannot encode {_name(data)}: it has a key that JSON has not; use text as keys") from None
     except ValueError:
         raise EncodeError(
-            f"cannot encode {_name(data)}: it holds a NaN, an infinity or a reference to itself, which JSON has not; "
-            "use None or text instead"
+            f"cannot encode {_name(data)}: it holds a NaN, an infinity or a reference to itself, which JSON has not, "
+            f"or a whole number of more than {sys.get_int_max_str_digits()} digits; use None or text instead"
         ) from None
     except RecursionError:
         raise EncodeError(f"cannot encode {_name(data)}: it is nested too deeply; flatten it, or pass bytes") from None

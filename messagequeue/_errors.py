@@ -31,6 +31,7 @@ A message of an error says what is wrong, what was given and what to do.  It nev
 from __future__ import annotations
 
 from enum import StrEnum
+from sys import float_info
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -112,8 +113,8 @@ class ErrConsumerAlreadyRegistered(MessageQueueError):
         )
         self.topic = topic
 
-    def __reduce__(self) -> tuple[type[ErrConsumerAlreadyRegistered], tuple[str]]:
-        return type(self), (self.topic,)
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.topic,), vars(self)
 
 
 class ConfigurationError(MessageQueueError, ValueError):
@@ -174,7 +175,7 @@ class MessageTooLargeError(PublishError, ValueError):
         self.limit = limit
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_too_large, (type(self), str(self), self.size, self.limit, self.topic)
+        return _rebuild_too_large, (type(self), str(self), self.size, self.limit, self.topic), vars(self)
 
 
 def _rebuild_too_large(
@@ -267,6 +268,10 @@ class LeaseLostError(ConsumeError):
     default_code = ErrorCode.LEASE_LOST
 
 
+#: The largest finite float: an int may be larger, and has no float then.
+_LARGEST = float_info.max
+
+
 class Signal(Exception):
     """Base of what a handler raises to decide what becomes of its message."""
 
@@ -284,8 +289,10 @@ class RetryLater(Signal):
     """
 
     def __init__(self, after: float, reason: str = "") -> None:
-        if isinstance(after, bool) or not isinstance(after, int | float) or not 0 <= after < float("inf"):
+        if isinstance(after, bool) or not isinstance(after, int | float):
             raise ValueError(f"after={after!r}: give seconds, 0 or more")
+        if not 0 <= after <= _LARGEST:
+            raise ValueError("after is below 0 or not finite: give seconds, 0 or more")
         super().__init__(after, reason)
         self.after = float(after)
         self.reason = reason

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 #: What an attribute may be when it is published.  Numbers arrive as their text.
@@ -74,6 +75,16 @@ class Message:
     def json(self) -> Any:
         """The body read as JSON.  Raises ValueError (`json.JSONDecodeError`, `UnicodeDecodeError`) where it is not."""
         return json.loads(self.body)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A read-only view, which the attributes usually are, can be neither pickled nor copied.
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return _rebuild, (type(self), values | {"attributes": dict(self.attributes)})
+
+
+def _rebuild(kind: type[Message], values: dict[str, Any]) -> Message:
+    values["attributes"] = MappingProxyType(values["attributes"])
+    return kind(**values)
 
 
 (

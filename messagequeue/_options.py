@@ -106,8 +106,11 @@ def _check_option(name: str, value: Any, default: Any, rule: Mapping[str, Any]) 
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
         raise ConfigurationError(f"{name}={value!r}: give {'a whole number' if whole else 'a number'} {_bounds(rule)}")
     below = low is not None and (value <= low if rule["nonzero"] else value < low)
-    if not math.isfinite(value) or below or (high is not None and value > high):
-        raise ConfigurationError(f"{name}={value!r} is out of range: give {_bounds(rule)}")
+    size = as_float(value)
+    if not math.isfinite(size) or below or (high is not None and value > high):
+        raise ConfigurationError(
+            f"{name}={value if math.isfinite(size) else size!r} is out of range: give {_bounds(rule)}"
+        )
 
 
 def _bounds(rule: Mapping[str, Any]) -> str:
@@ -222,6 +225,14 @@ class ConsumeOptions:
             )
 
 
+def as_float(value: float) -> float:
+    """Return *value* as a float; infinity, with its sign, for a whole number that no float can hold."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
 def refuse_unknown(given: Mapping[str, object], known: Mapping[str, object] | type[Any], what: str) -> None:
     """
     Refuse option names that do not exist, as a call with a wrong keyword does.
@@ -249,6 +260,7 @@ def delay_seconds(delay: float | timedelta) -> float:
         delay = delay.total_seconds()
     if isinstance(delay, bool) or not isinstance(delay, int | float):
         raise InvalidMessageError(f"delay={delay!r}: give seconds as a number from 0 to 900, or a timedelta")
-    if not 0 <= delay < math.inf:
-        raise InvalidMessageError(f"delay={delay!r}: give seconds from 0 to 900; a delay is 0 or more and finite")
-    return float(delay)
+    seconds = as_float(delay)
+    if not 0 <= seconds < math.inf:
+        raise InvalidMessageError(f"delay={seconds!r}: give seconds from 0 to 900; a delay is 0 or more and finite")
+    return seconds

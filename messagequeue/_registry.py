@@ -22,6 +22,7 @@ GROUP = "messagequeue.providers"
 
 #: What this distribution's own metadata says, for a checkout without metadata.  Strings: nothing here is imported.
 _BUILT_IN = {
+    "embedded": "messagequeue.embedded:EMBEDDED",
     "memory": "messagequeue.embedded:MEMORY",
     "noop": "messagequeue.noop:NOOP",
     "sqs": "messagequeue_sqs:PROVIDER",

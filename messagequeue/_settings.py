@@ -15,7 +15,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from ._errors import ConfigurationError
-from ._options import _bounds
+from ._options import _bounds, as_float
 from ._registry import did_you_mean
 
 C = TypeVar("C")
@@ -261,7 +261,7 @@ def _from_typed(value: object, kind: Any) -> object:
             raise ValueError
         return value
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        return as_float(value)
     if kind is int and isinstance(value, bool):
         raise TypeError
     if isinstance(value, str) and isinstance(kind, type) and issubclass(kind, Enum | PurePath):

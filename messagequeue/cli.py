@@ -1,5 +1,5 @@
 """
-The command `messagequeue`, or `python -m messagequeue`: what is installed, and does a configuration work.
+The command `messagequeue`, or `python -m messagequeue`: what is installed, does a configuration work, serve SQS.
 
 Not for running consumers: that is the application's own program, with `messagequeue.run()`.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
+import os
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -21,13 +23,21 @@ from ._version import __version__
 #: Exit codes: everything is well; the broker did not answer; the configuration or the command line is wrong.
 OK, FAILED, WRONG = 0, 1, 2
 
+#: What shells report of a program that was ended by SIGPIPE.
+PIPE_CLOSED = 141
+
+_SERVE = "messagequeue_sqs.server.command"
+
 #: Seconds that `check` waits for each half.
 CHECK_TIMEOUT = 30.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with *argv* (default: the process's arguments) and return its exit code."""
-    args = _parser().parse_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    if given[:1] == ["serve"]:
+        return _serve(given[1:])
+    args = _parser().parse_args(given)
     try:
         if args.command == "providers":
             _write(_providers(args.name))
@@ -35,6 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return asyncio.run(_check(_config(args), args.timeout))
     except ConfigurationError as exc:
         return _fail(str(exc), WRONG)
+    except BrokenPipeError:
+        # Nobody reads on, such as `| head`.  Python would say so once more when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -49,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Reads the environment unless told otherwise.  Exits with 0 where both halves answer, 1 where one "
         "does not, 2 where the configuration is wrong.",
     )
+    commands.add_parser("serve", help="answer as Amazon SQS does, on this machine", add_help=False)
     source = check.add_mutually_exclusive_group()
     source.add_argument("--url", help="read this URL instead, such as sqs://?region=eu-west-1")
     source.add_argument("--toml", metavar="FILE", help="read this file instead")
@@ -56,6 +71,18 @@ def _parser() -> argparse.ArgumentParser:
         "--timeout", type=float, default=CHECK_TIMEOUT, metavar="SECONDS", help="for each half (%(default)s)"
     )
     return parser
+
+
+def _serve(argv: Sequence[str]) -> int:
+    """The server belongs to the SQS package, which this one does not know: it is looked up when it is asked for."""
+    try:
+        command = importlib.import_module(_SERVE)
+    except ModuleNotFoundError as exc:
+        if not _SERVE.startswith(exc.name or " "):
+            raise
+        return _fail(f"`serve` needs the package {_SERVE.partition('.')[0]}: install messagequeue whole", WRONG)
+    code: int = command.main(argv)
+    return code
 
 
 def _config(args: argparse.Namespace) -> Config:
@@ -105,6 +132,7 @@ async def _answers(half: str, config: Config, timeout: float) -> bool:
 def _write(lines: Sequence[str] | Iterator[str]) -> None:
     for line in lines:
         sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _fail(message: str, code: int) -> int:

@@ -20,7 +20,13 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from messagequeue._errors import ConfigurationError, ErrorCode, MessageQueueError, ProviderNotInstalledError
+from messagequeue._errors import (
+    ClosedError,
+    ConfigurationError,
+    ErrorCode,
+    MessageQueueError,
+    ProviderNotInstalledError,
+)
 
 from . import _faults
 from ._api import BatchAnswer, HandleEntry, ReceivedMessage, ReceiveRequest, SendEntry, SqsApi
@@ -159,6 +165,7 @@ class Clients:
         self._stats: list[TransportStats] = []
         self._opening: asyncio.Lock | None = None
         self._exits = AsyncExitStack()
+        self._closed = False
         self._told: set[str] = set()
 
     async def calls(self, queue: Queue | None) -> SqsApi:
@@ -174,14 +181,16 @@ class Clients:
         return sum(self._stats, TransportStats())
 
     async def close(self) -> None:
-        """Close every client.  Later calls of theirs fail."""
-        self._open.clear()
-        await self._exits.aclose()
+        """Close every client, also one that is being opened.  Later calls of theirs fail, and none is opened again."""
+        self._closed = True
+        async with self._lock():
+            self._open.clear()
+            await self._exits.aclose()
 
     async def _get(self, queue: Queue | None, purpose: _Purpose) -> SqsApi:
-        if self._opening is None:
-            self._opening = asyncio.Lock()
-        async with self._opening:
+        async with self._lock():
+            if self._closed:
+                raise ClosedError("the provider is closed: make a new one")
             try:
                 region = self._region(queue)
                 api = self._open.get((region, purpose))
@@ -200,6 +209,11 @@ class Clients:
                 api.endpoint,
             )
         return api
+
+    def _lock(self) -> asyncio.Lock:
+        if self._opening is None:
+            self._opening = asyncio.Lock()
+        return self._opening
 
     def _region(self, queue: Queue | None) -> str | None:
         explicit, named = self._config.region, None if queue is None else queue.region
@@ -228,9 +242,11 @@ class Clients:
         context = self._get_session().client(
             "sqs", region_name=region or _SIGNING_REGION, config=client_config(self._config, purpose), **where
         )
-        api = BotoApi(await self._exits.enter_async_context(context))
-        if region is None:
-            self._accept_no_region(api)
+        async with AsyncExitStack() as unless_refused:
+            api = BotoApi(await unless_refused.enter_async_context(context))
+            if region is None:
+                self._accept_no_region(api)
+            self._exits.push_async_exit(unless_refused.pop_all())
         return self._shortened(api)
 
     def _shortened(self, api: BotoApi) -> SqsApi:

@@ -203,7 +203,8 @@ def _encode_value(name: str, value: AttributeValue) -> WireAttribute:
 
 def _number_text(name: str, value: float) -> str:
     if abs(value) < 10**_limits.NUMBER_EXPONENT_MAX:
-        text = repr(value)
+        # A subclass may have a text of its own.
+        text = float.__repr__(value) if isinstance(value, float) else int.__repr__(value)
         number = Decimal(text)
         digits = len(number.normalize(_EXACT).as_tuple().digits)
         if digits <= _limits.NUMBER_DIGITS and (not number or number.adjusted() >= _limits.NUMBER_EXPONENT_MIN):

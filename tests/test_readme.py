@@ -140,7 +140,7 @@ def test_command_check_finds_what_is_not_there(command: str) -> None:
 
 def test_command_check_accepts_what_is_there() -> None:
     """The check above can pass."""
-    for command in ("A=b make demo PROVIDER=sqs", "pip install 'messagequeue[otel,cli]'", "python -m asyncio"):
+    for command in ("A=b make demo PROVIDER=sqs", "pip install 'messagequeue[fast,cli]'", "python -m asyncio"):
         assert wrong_with(command) is None
 
 

@@ -8,7 +8,7 @@ from .._errors import ConfigurationError
 from ._core import UnknownQueueError
 from ._queue import Queue
 from ._settings import QueueSettings
-from .storage import Event, Journal, QueueConfigured, QueueDeleted
+from .storage import Event, Journal, QueueConfigured, QueueDeleted, Remembered
 
 
 class Broker:
@@ -21,15 +21,20 @@ class Broker:
 
     Attributes:
         ready: Names of queues in which something became takeable, or which were deleted, since `drain_ready()`.
+        watchers: Called with the name of a queue after each change of it, within the call that makes it, and also where
+            nothing became takeable (a lease, a delay).  They must not call the broker.
         journal: As given.  A durable store applies its events first, then sets it.
+        serial: The serial of the youngest queue that ever was; a durable store sets it before there are queues.
     """
 
     def __init__(self, *, new_id: Callable[[], str] | None = None, journal: Journal | None = None) -> None:
         self.new_id = new_id or self._count_id
         self.journal = journal
         self.ready: set[str] = set()
+        self.watchers: list[Callable[[str], None]] = []
+        self._notes: dict[str, str] = {}
         self._queues: dict[str, Queue] = {}
-        self._serial = 0
+        self.serial = 0
         self._ids = 0
 
     def __contains__(self, name: str) -> bool:
@@ -47,7 +52,7 @@ class Broker:
         """
         if name in self._queues:
             raise ConfigurationError(f"there is a queue {name!r} already")
-        queue = self._add(name, self._serial + 1, settings or QueueSettings())
+        queue = self._add(name, self.serial + 1, settings or QueueSettings())
         if self.journal is not None:
             self.journal.record(QueueConfigured(name, queue.serial, queue.settings))
         return queue
@@ -72,6 +77,8 @@ class Broker:
         self.queue(name).delete()
         del self._queues[name]
         self.ready.add(name)
+        for watcher in self.watchers:
+            watcher(name)
         if self.journal is not None:
             self.journal.record(QueueDeleted(name))
 
@@ -79,6 +86,19 @@ class Broker:
         """Return the queues at which a parked take is worth another try, and start a new set."""
         ready, self.ready = self.ready, set()
         return ready
+
+    def remember(self, key: str, text: str | None) -> None:
+        """Keep a face's own note under *key* for as long as the broker's state lasts; None: forget it."""
+        if text is None:
+            self._notes.pop(key, None)
+        else:
+            self._notes[key] = text
+        if self.journal is not None:
+            self.journal.record(Remembered(key, text))
+
+    def notes(self, prefix: str) -> dict[str, str]:
+        """Return the notes whose keys begin with *prefix*, by key."""
+        return {key: text for key, text in self._notes.items() if key.startswith(prefix)}
 
     def apply(self, event: Event) -> None:
         """
@@ -89,15 +109,17 @@ class Broker:
         """
         if isinstance(event, QueueDeleted):
             self.delete(event.queue)
+        elif isinstance(event, Remembered):
+            self.remember(event.key, event.text)
         elif not isinstance(event, QueueConfigured):
             self.queue(event.queue).apply(event)
-        elif event.queue in self._queues:
-            self._queues[event.queue].configure(event.settings)
         else:
-            self._add(event.queue, event.serial, event.settings)
+            queue = self._queues.get(event.queue) or self._add(event.queue, event.serial, event.settings)
+            queue.configure(event.settings)
+            queue.resume(event.last)
 
     def _add(self, name: str, serial: int, settings: QueueSettings) -> Queue:
-        self._serial = max(self._serial, serial)
+        self.serial = max(self.serial, serial)
         queue = self._queues[name] = Queue(self, name, serial, settings)
         return queue
 

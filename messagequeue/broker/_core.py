@@ -6,15 +6,14 @@ Here every change is journalled and announced, and here a journal's events are a
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ._dedup import DedupWindow
+from ._dedup import DedupWindow, identity_of
 from ._groups import Record
 from ._settings import Ordering, QueueSettings
 from ._store import Store
 from ._values import StoredMessage
-from .storage import Enqueued, Event, Leased, QueuePurged, Removed
+from .storage import Deduplicated, Enqueued, Event, Identity, Leased, QueueEvent, Removed
 
 if TYPE_CHECKING:
     from ._broker import Broker
@@ -31,7 +30,7 @@ class UnknownQueueError(LookupError):
 class QueueCore:
     """The state of a queue and its transitions; `Queue` decides."""
 
-    __slots__ = ("_broker", "_dedup", "_deleted", "_full", "_settings", "_store", "name", "serial")
+    __slots__ = ("_advanced_to", "_broker", "_dedup", "_deleted", "_full", "_settings", "_store", "name", "serial")
 
     def __init__(self, broker: Broker, name: str, serial: int, settings: QueueSettings) -> None:
         self.name = name
@@ -42,6 +41,8 @@ class QueueCore:
         self._dedup = DedupWindow()
         self._full = False
         self._deleted = False
+        # What is due by then has happened; None where something may have come that was due earlier.
+        self._advanced_to: float | None = None
 
     @property
     def settings(self) -> QueueSettings:
@@ -51,6 +52,9 @@ class QueueCore:
         """Let everything happen that is due: delays and leases end, retention ends, deduplication ids are forgotten."""
         if self._deleted:
             raise UnknownQueueError(self.name)
+        if now == self._advanced_to:
+            return
+        self._advanced_to = now
         store, settings = self._store, self._settings
         store.advance(now)
         self._dedup.expire(now, settings.dedup_window)
@@ -64,19 +68,36 @@ class QueueCore:
     def _admit(
         self, message: StoredMessage, *, due: float | None, receives: int = 0, first_received: float | None = None
     ) -> None:
-        settings = self._settings
-        record = Record(message, receives=receives, first_received=first_received)
-        self._store.insert(record, ordered=settings.ordering is not Ordering.STANDARD, due=due)
-        # A dead letter is known by its message id: its own id may be in the window already, and that must not stop the
-        # second failure of the same content.  SQS Developer Guide, "Configure a dead-letter queue redrive".
-        identity = message.dedup_id if message.source is None else message.id
-        if identity is not None and (message.source is None or settings.ordering is Ordering.FIFO):
-            self._dedup.remember(
-                settings.dedup_scope, message.key, identity, message.sent_at, (message.id, message.sequence)
-            )
+        if message.source is not None:
+            self._advanced_to = None  # a dead letter may be too old for this queue
+        self._insert(message, due, receives, first_received)
+        identity = self._identity(message)
+        if identity is not None and not self._know(identity, message):
+            identity = None
         if self._broker.journal is not None:
-            self._record(Enqueued(self.name, message, due, receives, first_received))
-        self._announce()
+            self._record(Enqueued(self.name, message, due, receives, first_received, identity))
+        self._changed()
+
+    def _insert(self, message: StoredMessage, due: float | None, receives: int, first_received: float | None) -> None:
+        record = Record(message, receives=receives, first_received=first_received)
+        self._store.insert(record, ordered=self._settings.ordering is not Ordering.STANDARD, due=due)
+
+    def _identity(self, message: StoredMessage) -> Identity | None:
+        """
+        Return what the deduplication window knows *message* by, or None.
+
+        A dead letter is known by its message id: its own id may be in the window already, and that must not stop the
+        second failure of the same content.  SQS Developer Guide, "Configure a dead-letter queue redrive".
+        """
+        settings = self._settings
+        if message.source is None:
+            dedup_id = message.dedup_id
+        else:
+            dedup_id = message.id if settings.ordering is Ordering.FIFO else None
+        return None if dedup_id is None else identity_of(settings.dedup_scope, message.key, dedup_id)
+
+    def _know(self, identity: Identity, message: StoredMessage) -> bool:
+        return self._dedup.remember(identity, message.sent_at, message.id, message.sequence)
 
     def _hold(self, record: Record, now: float, until: float) -> None:
         if until > now:
@@ -89,8 +110,7 @@ class QueueCore:
     def _move(self, now: float, record: Record, target: QueueCore, attributes: object = None) -> None:
         message = record.message
         fifo = target.settings.ordering is Ordering.FIFO
-        moved = replace(
-            message,
+        moved = message._replace(
             sequence=target._store.last + 1,
             key=message.id if fifo and message.key is None else message.key,
             attributes=message.attributes if attributes is None else attributes,
@@ -112,11 +132,21 @@ class QueueCore:
         self._clear()
         self._deleted = True
 
-    def apply(self, event: Enqueued | Leased | Removed | QueuePurged) -> None:
+    def resume(self, last: int) -> None:
+        """Give out no sequence number up to *last* any more."""
+        self._store.last = max(self._store.last, last)
+
+    def apply(self, event: QueueEvent) -> None:
         """Make the change that *event* tells of, without a journal: see `Broker.apply()`."""
+        self._advanced_to = None
         if isinstance(event, Enqueued):
-            self._dedup.expire(event.message.sent_at, self._settings.dedup_window)
-            self._admit(event.message, due=event.due, receives=event.receives, first_received=event.first_received)
+            self._insert(event.message, event.due, event.receives, event.first_received)
+            if event.identity is not None:
+                self._dedup.expire(event.message.sent_at, self._settings.dedup_window)
+                self._know(event.identity, event.message)
+            self._changed()
+        elif isinstance(event, Deduplicated):
+            self._dedup.remember(event.identity, event.at, event.message_id, event.sequence)
         elif isinstance(event, Leased):
             self._apply_lease(self._store.records[event.sequence], event)
         elif isinstance(event, Removed):
@@ -137,12 +167,18 @@ class QueueCore:
 
     def _announce(self) -> None:
         store = self._store
-        if self._full and store.in_flight < self._settings.max_in_flight:
-            self._full = False
-            store.woken = True
+        full = store.in_flight >= self._settings.max_in_flight
+        if self._full and not full:
+            store.woken = True  # there is room again for what could not be taken
+        self._full = full
         if store.woken:
             store.woken = False
             self._broker.ready.add(self.name)
+
+    def _changed(self) -> None:
+        self._announce()
+        for watcher in self._broker.watchers:
+            watcher(self.name)
 
     def _clear(self) -> None:
         self._store.clear()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
 
 from ._settings import DedupScope
 from ._values import PutResult
+from .storage import Identity
 
 
 class DedupWindow:
@@ -19,22 +19,24 @@ class DedupWindow:
     __slots__ = ("_line", "_seen")
 
     def __init__(self) -> None:
-        self._seen: dict[Hashable, tuple[float, PutResult]] = {}
-        self._line: deque[Hashable] = deque()
+        self._seen: dict[Identity, tuple[float, PutResult]] = {}
+        self._line: deque[Identity] = deque()
 
     def __len__(self) -> int:
         return len(self._seen)
 
-    def find(self, scope: DedupScope, key: str | None, dedup_id: str) -> PutResult | None:
+    def find(self, identity: Identity) -> PutResult | None:
         """Return the first put as the answer to its duplicate, or None.  `expire()` comes first."""
-        seen = self._seen.get(_identity(scope, key, dedup_id))
+        seen = self._seen.get(identity)
         return None if seen is None else seen[1]
 
-    def remember(self, scope: DedupScope, key: str | None, dedup_id: str, at: float, message: tuple[str, int]) -> None:
-        identity = _identity(scope, key, dedup_id)
-        if identity not in self._seen:
-            self._line.append(identity)
-            self._seen[identity] = at, PutResult(*message, duplicate=True)
+    def remember(self, identity: Identity, at: float, message_id: str, sequence: int) -> bool:
+        """Begin the window of *identity*; say whether it was new."""
+        if identity in self._seen:
+            return False
+        self._line.append(identity)
+        self._seen[identity] = at, PutResult(message_id, sequence, duplicate=True)
+        return True
 
     def expire(self, now: float, window: float) -> None:
         """Forget what was first put *window* seconds before *now*, or earlier."""
@@ -47,5 +49,6 @@ class DedupWindow:
         self._line.clear()
 
 
-def _identity(scope: DedupScope, key: str | None, dedup_id: str) -> Hashable:
+def identity_of(scope: DedupScope, key: str | None, dedup_id: str) -> Identity:
+    """Return what *dedup_id* is unique as."""
     return dedup_id if scope is DedupScope.QUEUE else (key, dedup_id)

@@ -13,8 +13,12 @@ message coming back while later ones are in flight.  Both agree on what matters:
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from ._values import State, StoredMessage
+
+if TYPE_CHECKING:
+    from ._tenants import Tenant
 
 #: Entries of garbage that every lazily cleaned structure may hold before it is rebuilt, beside as many as it has live
 #: ones.
@@ -36,6 +40,7 @@ class Record:
         "received_at",
         "receives",
         "state",
+        "tenant",
     )
 
     def __init__(self, message: StoredMessage, *, receives: int = 0, first_received: float | None = None) -> None:
@@ -50,6 +55,7 @@ class Record:
         self.received_at = 0.0
         self.queued = False  # it has an entry among the messages that nothing orders
         self.group: Group | None = None
+        self.tenant: Tenant | None = None
         self.before: Record | None = None
         self.after: Record | None = None
 

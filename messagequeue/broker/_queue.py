@@ -7,17 +7,22 @@ due by then.  A call costs O(log n) amortised.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 from .._errors import ConfigurationError, InvalidMessageError
 from ._core import QueueCore
+from ._dedup import identity_of
 from ._groups import Record
 from ._settings import Ordering, QueueSettings
 from ._values import Counts, Lease, Outcome, Peek, PutResult, State, StoredMessage
 from .storage import QueueConfigured, QueuePurged
 
-#: Characters; longer handles cannot be ours (three numbers), and reading them as numbers would cost.
-_LONGEST_HANDLE = 80
+#: Three numbers above zero, each written in one way, and short enough that reading them costs nothing.
+_HANDLE = re.compile(r"([1-9]\d{0,25})\.([1-9]\d{0,25})\.([1-9]\d{0,25})", re.ASCII)
+#: Messages that a shuffled take draws from, beyond those that it returns.
+_DISORDER = 16
 
 
 class Queue(QueueCore):
@@ -43,7 +48,8 @@ class Queue(QueueCore):
                 f"queue {self.name!r} is {self._settings.ordering}: its ordering cannot become {settings.ordering}"
             )
         self._settings = settings
-        self._record(QueueConfigured(self.name, self.serial, settings))
+        self._advanced_to = None
+        self._record(QueueConfigured(self.name, self.serial, settings, self._store.last))
 
     # --- in
 
@@ -76,7 +82,7 @@ class Queue(QueueCore):
         if key is None and settings.ordering is Ordering.FIFO:
             raise InvalidMessageError(f"queue {self.name!r} is FIFO: pass ordering_key=… on every publish")
         if dedup_id is not None:
-            first = self._dedup.find(settings.dedup_scope, key, dedup_id)
+            first = self._dedup.find(identity_of(settings.dedup_scope, key, dedup_id))
             if first is not None:
                 return first
         wait = settings.delay if delay is None else delay
@@ -87,7 +93,14 @@ class Queue(QueueCore):
 
     # --- out
 
-    def take(self, now: float, limit: int = 1, *, visibility: float | None = None) -> list[Lease]:
+    def take(
+        self,
+        now: float,
+        limit: int = 1,
+        *,
+        visibility: float | None = None,
+        shuffle: Callable[[list[Record]], None] | None = None,
+    ) -> list[Lease]:
         """
         Take up to *limit* messages; each counts as received and stays hidden for *visibility* seconds.
 
@@ -97,6 +110,7 @@ class Queue(QueueCore):
         Args:
             limit: 1 or more.
             visibility: Seconds; None: the queue's.  0: counted as received, and visible all the same.
+            shuffle: Changes the order of those that are first in line, for tests of who relies on it.
         """
         self.advance(now)
         settings, store = self._settings, self._store
@@ -109,7 +123,12 @@ class Queue(QueueCore):
         leases: list[Lease] = []
         out: list[Record] = []
         dead: list[Record] = []
-        for record in store.takeable():
+        line = store.takeable()
+        if shuffle is not None:
+            window = list(islice(line, room + _DISORDER))
+            shuffle(window)
+            line = iter(window)
+        for record in line:
             if bound is not None and record.receives - record.carried >= bound:
                 dead.append(record)
                 continue
@@ -120,9 +139,11 @@ class Queue(QueueCore):
         if target is not None:
             for record in dead:  # afterwards: a queue that is its own target must not meet them in the same take
                 self._move(now, record, target)
+        if shuffle is not None:
+            out.extend(line)
         for record in out:
             store.requeue(record)
-        self._announce()
+        self._changed()
         return leases
 
     def _dead_letter_bound(self) -> tuple[int | None, QueueCore | None]:
@@ -160,7 +181,7 @@ class Queue(QueueCore):
         if isinstance(found, Outcome):
             return found
         self._remove(found)
-        self._announce()
+        self._changed()
         return Outcome.DONE
 
     def extend(self, now: float, handle: str, by: float) -> Outcome:
@@ -181,7 +202,7 @@ class Queue(QueueCore):
         self._hold(found, now, now + by)
         if by <= 0:
             self._store.show(found, now)
-        self._announce()
+        self._changed()
         return Outcome.DONE
 
     def release(self, now: float, handle: str, *, after: float = 0.0) -> Outcome:
@@ -207,8 +228,46 @@ class Queue(QueueCore):
         if target is None:
             return Outcome.NO_TARGET
         self._move(now, found, target, attributes)
-        self._announce()
+        self._changed()
         return Outcome.DONE
+
+    def first(self, now: float) -> StoredMessage | None:
+        """Return the message that the next take would meet first, without taking it; a key's turn goes on by it."""
+        self.advance(now)
+        for record in self._store.takeable():
+            self._store.requeue(record)
+            return record.message
+        return None
+
+    def hand_over(self, now: float, sequence: int, target: Queue, *, id: str | None = None) -> bool:  # noqa: A002
+        """
+        Put a visible message into *target* as a new one: new place, age and id, no receives, no source.
+
+        On FIFO its old id becomes its deduplication id, and its key where it has none.  Source: SQS Developer Guide,
+        "Configure a dead-letter queue redrive".
+
+        Returns:
+            Whether there was such a message here.
+        """
+        self.advance(now)
+        target.advance(now)
+        record = self._store.records.get(sequence)
+        if record is None or record.state is not State.VISIBLE:
+            return False
+        message, fifo = record.message, target.settings.ordering is Ordering.FIFO
+        moved = StoredMessage(
+            target._store.last + 1,
+            id or self._broker.new_id(),
+            message.body,
+            message.key or (message.id if fifo else None),
+            message.id if fifo else message.dedup_id,
+            message.attributes,
+            now,
+        )
+        target._admit(moved, due=None)
+        self._remove(record)
+        self._changed()
+        return True
 
     def held(self, now: float, handle: str) -> Lease | Outcome:
         """Return the lease that *handle* names while it lasts; else GONE, STALE, UNKNOWN, or EXPIRED."""
@@ -219,12 +278,11 @@ class Queue(QueueCore):
         return self._lease_of(found) if found.state is State.IN_FLIGHT else Outcome.EXPIRED
 
     def _find(self, handle: str) -> Record | Outcome:
-        parts = handle.split(".") if len(handle) <= _LONGEST_HANDLE and handle.isascii() else []
-        if len(parts) != 3 or not all(map(str.isdigit, parts)):
+        numbers = _HANDLE.fullmatch(handle)
+        if numbers is None or int(numbers[1]) != self.serial:
             return Outcome.UNKNOWN
-        serial, sequence, receive = map(int, parts)
-        known = serial == self.serial and 0 < sequence <= self._store.last and receive > 0
-        if not known or handle != f"{serial}.{sequence}.{receive}":
+        sequence, receive = int(numbers[2]), int(numbers[3])
+        if sequence > self._store.last:
             return Outcome.UNKNOWN
         record = self._store.records.get(sequence)
         if record is None:

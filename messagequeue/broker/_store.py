@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
 from ._groups import SLACK, Group, Line, Record
+from ._tenants import Tenants
 from ._values import State
 
 VISIBLE, IN_FLIGHT, DELAYED = State.VISIBLE, State.IN_FLIGHT, State.DELAYED
@@ -34,6 +35,7 @@ class Store:
         "_groups",
         "_line",
         "_singles",
+        "_tenants",
         "delayed",
         "in_flight",
         "last",
@@ -54,6 +56,7 @@ class Store:
         self._singles: list[int] = []  # heap of visible messages that nothing orders
         self._groups: dict[str, Group] = {}
         self._line = Line()
+        self._tenants = Tenants()
         self._due: list[tuple[float, int]] = []  # heap of the ends of delays and leases
         self._ages = Ages()
 
@@ -67,7 +70,11 @@ class Store:
         self.records[sequence] = record
         self._ages.add(message.sent_at, sequence)
         key = message.key
-        if ordered and key is not None:
+        if key is None:
+            pass
+        elif not ordered:
+            self._tenants.add(record, key)
+        else:
             group = self._groups.get(key)
             if group is None:
                 group = self._groups[key] = Group(key)
@@ -83,7 +90,9 @@ class Store:
     def remove(self, record: Record) -> None:
         """Take a message off the queue for good; what it held back may be taken."""
         del self.records[record.message.sequence]
-        self._count(record.state, -1)
+        self._leave(record)
+        if record.tenant is not None:
+            self._tenants.remove(record.tenant)
         group = record.group
         if group is not None:
             group.remove(record)
@@ -103,16 +112,18 @@ class Store:
     def hide(self, record: Record, until: float) -> None:
         """Put a message in flight, or move the end of its lease."""
         if record.state is not IN_FLIGHT:
-            self._count(record.state, -1)
+            self._leave(record)
             record.state = IN_FLIGHT
             self.in_flight += 1
+            if record.tenant is not None:
+                record.tenant.in_flight += 1
         self._set_due(record, until)
 
     def show(self, record: Record, now: float) -> None:
         """Make a message visible, in its place."""
         record.due = now
         if record.state is not VISIBLE:
-            self._count(record.state, -1)
+            self._leave(record)
             record.state = VISIBLE
             self.visible += 1
         self._offer(record)
@@ -125,6 +136,8 @@ class Store:
             record = self.records.get(sequence)
             if record is not None and record.due == at and record.state is not VISIBLE:
                 self.show(record, at)
+        for sequence in self._tenants.forgive(now):
+            heappush(self._singles, sequence)
 
     # --- questions
 
@@ -141,10 +154,16 @@ class Store:
                 yield from _visible_run(group)
             elif single is not None:
                 record = self.records[heappop(self._singles)]
-                record.queued = False
-                yield record
+                if not self._tenants.steps_back(record, self.in_flight):
+                    record.queued = False
+                    yield record
             else:
-                return
+                stepped_back = self._tenants.first(self.records)
+                if stepped_back is None:
+                    return
+                self._tenants.take(stepped_back)
+                stepped_back.queued = False
+                yield stepped_back
 
     def requeue(self, record: Record) -> None:
         """Give a message that `takeable()` yielded its place in line again, where it is still visible."""
@@ -153,7 +172,9 @@ class Store:
 
     def has_takeable(self) -> bool:
         """Whether `takeable()` would yield anything."""
-        return self._first_single() is not None or self._line.first() is not None
+        if self._first_single() is not None or self._line.first() is not None:
+            return True
+        return self._tenants.first(self.records) is not None
 
     def next_due(self) -> float | None:
         """Return when the next delay or lease ends."""
@@ -172,7 +193,8 @@ class Store:
 
     def garbage(self) -> int:
         """Return how many entries of lazily cleaned structures exist beyond one for each message; for tests."""
-        return len(self._singles) + len(self._due) + len(self._line) + len(self._ages) - 2 * len(self.records)
+        entries = len(self._singles) + len(self._due) + len(self._line) + len(self._ages) + len(self._tenants)
+        return entries - 2 * len(self.records)
 
     # --- parts
 
@@ -212,13 +234,16 @@ class Store:
         record = self.records.get(sequence)
         return record is not None and record.state is not VISIBLE and record.due == at
 
-    def _count(self, state: State, change: int) -> None:
-        if state is VISIBLE:
-            self.visible += change
-        elif state is IN_FLIGHT:
-            self.in_flight += change
+    def _leave(self, record: Record) -> None:
+        """Count a message out of the state that it is in."""
+        if record.state is VISIBLE:
+            self.visible -= 1
+        elif record.state is DELAYED:
+            self.delayed -= 1
         else:
-            self.delayed += change
+            self.in_flight -= 1
+            if record.tenant is not None:
+                record.tenant.in_flight -= 1
 
 
 class Ages:

@@ -1,9 +1,15 @@
-"""The values that go into and come out of a queue of the broker; not how it keeps them."""
+"""
+The values that go into and come out of a queue of the broker; not how it keeps them.
+
+Those that every message needs are named tuples: one is made in a third of the time that a frozen dataclass takes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from typing import NamedTuple
 
 
 class State(StrEnum):
@@ -33,7 +39,25 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class StoredMessage:
+class Envelope:
+    """
+    What the faces of this package keep beside a body, so that each can read what another put.  None means that there
+    are no attributes and that the message was published when its retention began.
+
+    Attributes:
+        published_at: Seconds since the epoch; None: when its retention began, on a clock of such seconds.
+        attributes: As a handler gets them; None where there are none.
+        types: Data types of attributes that are not what their values look like (`String` of text, `Binary` of bytes).
+        trace: A trace header that travels beside the attributes, or None.
+    """
+
+    published_at: float | None = None
+    attributes: Mapping[str, str | bytes] | None = None
+    types: Mapping[str, str] | None = None
+    trace: str | None = None
+
+
+class StoredMessage(NamedTuple):
     """
     A message as one queue holds it; what does not change while it is there.
 
@@ -58,8 +82,7 @@ class StoredMessage:
     source: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PutResult:
+class PutResult(NamedTuple):
     """
     The queue's word that it has a message.
 
@@ -73,8 +96,7 @@ class PutResult:
     duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(NamedTuple):
     """
     The right to work on a message until `until`.
 

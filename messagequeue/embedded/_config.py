@@ -1,25 +1,33 @@
-"""The options of the provider `memory`; not what it does with them."""
+"""The options of the providers `memory` and `embedded`; not what they do with them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
 
 from .._errors import ConfigurationError
 from .._options import ConsumeOptions, PublishOptions, check_options, option
 
+_PATH_RULE = {
+    "doc": "Folder of the queues, made where it is missing. One process owns it; in it, equal folders meet.",
+    "unit": "",
+    "low": None,
+    "high": None,
+    "optional": False,
+    "nonzero": False,
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryConfig:
+class TopicOptions:
     """
     What a topic is like when it comes into being, and how publishers and consumers work.  See each field's table row.
-
-    The topics of a broker are made with the options of whoever names them first.
 
     Raises:
         ConfigurationError: an option is out of bounds.
     """
 
-    name: str = option("default", "Name of the broker; in one process equal names meet.")
     visibility_timeout: float = option(
         30.0, "The lease of a received message.", unit="seconds", low=0, nonzero=True, high=43_200
     )
@@ -46,7 +54,54 @@ class MemoryConfig:
 
     def __post_init__(self) -> None:
         check_options(self)
-        for field in ("name", "dead_letter_suffix"):
-            value = getattr(self, field)
-            if not isinstance(value, str) or not value.strip():
-                raise ConfigurationError(f"{field}={value!r}: give a text that is not empty")
+        _check_text("dead_letter_suffix", self.dead_letter_suffix)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryConfig(TopicOptions):
+    """
+    The options of the provider `memory`: a broker of this process, and what its topics are like.
+
+    The topics of a broker are made with the options of whoever names them first.
+
+    Raises:
+        ConfigurationError: an option is out of bounds.
+    """
+
+    name: str = option("default", "Name of the broker; in one process equal names meet.")
+
+    def __post_init__(self) -> None:
+        TopicOptions.__post_init__(self)
+        _check_text("name", self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedConfig(TopicOptions):
+    """
+    The options of the provider `embedded`: a folder that this process owns, and what its topics are like.
+
+    Whoever names a topic first in a process says what it is like from then on; but for its order, which stays.
+
+    Raises:
+        ConfigurationError: an option is out of bounds.
+    """
+
+    path: Path = field(metadata={"option": _PATH_RULE})
+    fsync: Literal["second", "always"] = option(
+        "second",
+        "When a commit is forced to the disk: `second` within a second, `always` before the answer. "
+        "Either survives the end of the process; a power cut may undo the last second of `second`.",
+    )
+
+    def __post_init__(self) -> None:
+        TopicOptions.__post_init__(self)
+        object.__setattr__(self, "path", Path(self.path))
+        if self.path == Path():
+            raise ConfigurationError("path is empty: give a folder, as in embedded:///var/lib/app/queues")
+        if self.fsync not in ("second", "always"):
+            raise ConfigurationError(f"fsync={self.fsync!r}: give 'second' or 'always'")
+
+
+def _check_text(name: str, value: object) -> None:
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigurationError(f"{name}={value!r}: give a text that is not empty")

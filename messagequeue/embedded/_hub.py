@@ -13,7 +13,7 @@ import uuid
 from collections import deque
 
 from ..broker import Broker, DeadLetterPolicy, Lease, Ordering, Queue, QueueSettings, UnknownQueueError
-from ._config import MemoryConfig
+from ._config import TopicOptions
 
 #: Seconds.  SQS API Reference, SetQueueAttributes: MessageRetentionPeriod is 14 days at most.
 _LONGEST_RETENTION = 1_209_600.0
@@ -51,14 +51,37 @@ def forget(name: str = "default") -> None:
     _hubs.pop(name, None)
 
 
+def new_broker() -> Broker:
+    """Return an empty broker whose messages get UUIDs."""
+    return Broker(new_id=lambda: str(uuid.uuid4()))
+
+
+def settings_of(topic: str, config: TopicOptions) -> QueueSettings:
+    """Return what a topic of that name is like; one that is named as a dead-letter topic has none of its own."""
+    policy = None
+    if not topic.endswith(config.dead_letter_suffix):
+        policy = DeadLetterPolicy(topic + config.dead_letter_suffix, config.max_receives)
+    return QueueSettings(
+        ordering=Ordering.FIFO if topic.endswith(FIFO_SUFFIX) else Ordering.KEYED,
+        visibility_timeout=config.visibility_timeout,
+        delay=config.delay if policy is not None else 0.0,
+        # A dead letter keeps its age; there it has as long as any broker gives it.
+        retention=config.retention if policy is not None else _LONGEST_RETENTION,
+        dead_letters=policy,
+    )
+
+
 class Hub:
     """
+    Args:
+        broker: None: an empty one.
+
     Attributes:
         broker: What holds the messages.
     """
 
-    def __init__(self) -> None:
-        self.broker = Broker(new_id=lambda: str(uuid.uuid4()))
+    def __init__(self, broker: Broker | None = None) -> None:
+        self.broker = new_broker() if broker is None else broker
         self._loop: asyncio.AbstractEventLoop | None = None
         self._offset = 0.0
         self._last = 0.0
@@ -80,25 +103,21 @@ class Hub:
         self._waiters.clear()
         self._timers.clear()
 
-    def queue(self, topic: str, config: MemoryConfig) -> Queue:
+    async def committed(self) -> None:
+        """Return when what was done so far is as safe as this hub makes it.  Here it is at once."""
+
+    async def _hand_out(self, queue: Queue, leases: list[Lease]) -> None:
+        """Make the leases good before their receiver gets them, or give all of them back and raise."""
+
+    def queue(self, topic: str, config: TopicOptions) -> Queue:
         """Return the queue of *topic*; it and its dead-letter queue come into being on first use."""
         found = self.broker.get(topic)
         return self._create(topic, config) if found is None else found
 
-    def _create(self, topic: str, config: MemoryConfig) -> Queue:
-        policy = None
-        if not topic.endswith(config.dead_letter_suffix):
-            target = topic + config.dead_letter_suffix
-            policy = DeadLetterPolicy(target, config.max_receives)
-            self.queue(target, config)
-        settings = QueueSettings(
-            ordering=Ordering.FIFO if topic.endswith(FIFO_SUFFIX) else Ordering.KEYED,
-            visibility_timeout=config.visibility_timeout,
-            delay=config.delay if policy is not None else 0.0,
-            # A dead letter keeps its age; there it has as long as any broker gives it.
-            retention=config.retention if policy is not None else _LONGEST_RETENTION,
-            dead_letters=policy,
-        )
+    def _create(self, topic: str, config: TopicOptions) -> Queue:
+        settings = settings_of(topic, config)
+        if settings.dead_letters is not None:
+            self.queue(settings.dead_letters.target, config)
         return self.broker.create(topic, settings)
 
     async def take(self, queue: Queue, most: int, *, visibility: float, wait: float) -> list[Lease]:
@@ -116,6 +135,8 @@ class Hub:
             if leases or now >= until:
                 if queue.name in self._waiters and queue.has_takeable(now):
                     self._wake(queue.name)  # what was not taken is for the next in line
+                if leases:
+                    await self._hand_out(queue, leases)
                 return leases
             await self._park(queue, until, first=woken_in_vain)
             woken_in_vain = True

@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from .._errors import ErrorCode, InvalidMessageError, MessageTooLargeError, PublishError
 from .._message import AttributeValue, Receipt
-from ..broker import MAX_LEASE, Ordering, Queue, UnknownQueueError
+from ..broker import MAX_LEASE, Envelope, Ordering, Queue, UnknownQueueError
+from ..broker.storage import StorageError
 from ..driver import Capabilities, EncodedMessage, Limits
-from ._config import MemoryConfig
+from ._config import TopicOptions
 from ._hub import Hub
 
 #: Messages per call.  There is no call; it bounds how long the loop is kept.
 BATCH = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
-    """
-    What the broker keeps beside a body.
-
-    Attributes:
-        published_at: Seconds since the epoch.
-        attributes: As a handler gets them; None where there are none.
-    """
-
-    published_at: float
-    attributes: Mapping[str, str | bytes] | None
-
-
-def capabilities_of(queue: Queue, config: MemoryConfig) -> Capabilities:
+def capabilities_of(queue: Queue, config: TopicOptions) -> Capabilities:
     """What a topic can do: keep order per key; one named as a FIFO queue is as strict, a dead-letter topic has none."""
     fifo = queue.settings.ordering is Ordering.FIFO
     return Capabilities(
@@ -48,7 +34,7 @@ def capabilities_of(queue: Queue, config: MemoryConfig) -> Capabilities:
 class MemorySender:
     """The `Sender` of one topic."""
 
-    def __init__(self, hub: Hub, queue: Queue, config: MemoryConfig) -> None:
+    def __init__(self, hub: Hub, queue: Queue, config: TopicOptions) -> None:
         self._hub = hub
         self._queue = queue
         self._config = config
@@ -89,7 +75,15 @@ class MemorySender:
             name = self._queue.name
             text = f"topic {name!r} was deleted: make a new publisher"
             raise PublishError(text, topic=name, code=ErrorCode.NOT_FOUND) from error
+        await self._committed()
         return receipts
+
+    async def _committed(self) -> None:
+        try:
+            await self._hub.committed()
+        except StorageError as error:
+            text = f"the message may or may not be stored: {error}"
+            raise PublishError(text, topic=self._queue.name, code=ErrorCode.NOT_CONFIRMED) from error
 
     def _put(self, message: EncodedMessage, now: float, at: float) -> Receipt:
         given = message.attributes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import cast
@@ -10,20 +11,23 @@ from typing import cast
 from .._errors import ConsumeError, ErrorCode, LeaseLostError, ReceiveError, SettleError
 from .._message import Message
 from .._options import ConsumeOptions
-from ..broker import Lease, Outcome, Queue, UnknownQueueError
+from ..broker import Envelope, Lease, Outcome, Queue, UnknownQueueError
+from ..broker.storage import StorageError
 from ..driver import Capabilities, Delivery, Limits
-from ._config import MemoryConfig
+from ._config import TopicOptions
 from ._hub import Hub
-from ._sender import BATCH, Envelope, capabilities_of, sequence_text
+from ._sender import BATCH, capabilities_of, sequence_text
 
 #: Attributes that a message gets when a handler dead-letters it.
 REASON, SOURCE = "messagequeue.dead_letter_reason", "messagequeue.dead_letter_source"
+
+_NOTHING = Envelope()
 
 
 class MemorySource:
     """The `LeaseSource` of one topic."""
 
-    def __init__(self, hub: Hub, queue: Queue, topic: str, config: MemoryConfig, options: ConsumeOptions) -> None:
+    def __init__(self, hub: Hub, queue: Queue, topic: str, config: TopicOptions, options: ConsumeOptions) -> None:
         self._hub = hub
         self._queue = queue
         self._topic = topic
@@ -54,10 +58,13 @@ class MemorySource:
             raise ReceiveError(
                 f"topic {self._topic!r} was deleted", topic=self._topic, code=ErrorCode.NOT_FOUND, fatal=True
             ) from error
+        except StorageError as error:
+            raise ReceiveError(str(error), topic=self._topic, code=error.code, retryable=True) from error
         return [Delivery(self._message(lease), lease) for lease in leases]
 
     def _message(self, lease: Lease) -> Message:
-        stored, envelope = lease.message, cast(Envelope, lease.message.attributes)
+        stored, envelope = lease.message, _envelope(lease)
+        published_at = envelope.published_at
         return Message(
             topic=self._topic,
             id=stored.id,
@@ -67,21 +74,21 @@ class MemorySource:
             deduplication_key=stored.dedup_id,
             sequence_number=None if stored.key is None else sequence_text(stored.sequence),
             delivery_attempt=lease.receives,
-            published_at=datetime.fromtimestamp(envelope.published_at, UTC),
+            published_at=datetime.fromtimestamp(stored.sent_at if published_at is None else published_at, UTC),
             raw=lease,
         )
 
     async def settle(self, leases: Sequence[object], /) -> Sequence[ConsumeError | None]:
         """A message that is gone already is as good as settled."""
-        return self._each(leases, self._queue.settle, gone_is_fine=True)
+        return await self._each(leases, self._queue.settle, gone_is_fine=True)
 
     async def release(self, leases: Sequence[object], /, *, after: float) -> Sequence[ConsumeError | None]:
-        return self._each(leases, lambda now, handle: self._queue.release(now, handle, after=after))
+        return await self._each(leases, lambda now, handle: self._queue.release(now, handle, after=after))
 
     async def extend(self, leases: Sequence[object], /, *, by: float) -> Sequence[ConsumeError | None]:
-        return self._each(leases, lambda now, handle: self._queue.extend(now, handle, by))
+        return await self._each(leases, lambda now, handle: self._queue.extend(now, handle, by))
 
-    def _each(
+    async def _each(
         self, leases: Sequence[object], work: Callable[[float, str], Outcome], *, gone_is_fine: bool = False
     ) -> list[ConsumeError | None]:
         now = self._hub.now()
@@ -90,6 +97,12 @@ class MemorySource:
             self._hub.announce(self._queue)
         except UnknownQueueError:
             outcomes = [Outcome.GONE for _ in leases]
+        try:
+            await self._hub.committed()
+        except StorageError as error:
+            fault = SettleError(str(error), topic=self._topic, code=error.code, retryable=True)
+            fault.__cause__ = error
+            return [fault for _ in leases]
         return [self._error(outcome, gone_is_fine) for outcome in outcomes]
 
     def _error(self, outcome: Outcome, gone_is_fine: bool) -> ConsumeError | None:
@@ -105,14 +118,19 @@ class MemorySource:
 
     async def dead_letter(self, lease: object, message: Message, /, *, reason: str) -> ConsumeError | None:
         held = cast(Lease, lease)
-        before = cast(Envelope, held.message.attributes)
+        before = _envelope(held)
         attributes = {**(before.attributes or {}), REASON: reason, SOURCE: self._topic}
-        envelope = Envelope(before.published_at, attributes)
+        envelope = replace(before, attributes=attributes)
 
         def move(now: float, handle: str) -> Outcome:
             return self._queue.dead_letter(now, handle, attributes=envelope)
 
-        return self._each([held], move)[0]
+        return (await self._each([held], move))[0]
 
     async def close(self) -> None:
         """Nothing belongs to the consumer alone."""
+
+
+def _envelope(lease: Lease) -> Envelope:
+    """Another face of the broker puts none where there is nothing to say."""
+    return cast(Envelope, lease.message.attributes or _NOTHING)

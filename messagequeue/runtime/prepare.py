@@ -16,7 +16,7 @@ from typing import cast
 from .._codec import Codec, JSONCodec
 from .._errors import EncodeError, InvalidMessageError, PublishError, UnsupportedOptionError
 from .._message import AttributeValue, Outgoing
-from .._options import PublishKwargs, delay_seconds, refuse_unknown
+from .._options import PublishKwargs, as_float, delay_seconds, refuse_unknown
 from ..driver import Capabilities, EncodedMessage, Sender
 
 #: A delay computed in floats may miss a multiple of its resolution by this much, in seconds.
@@ -201,7 +201,17 @@ def _key(name: str, value: object) -> str | None:
         raise InvalidMessageError(f"{name} is of type {type(value).__qualname__}: give text")
     if not value:
         raise InvalidMessageError(f"{name}='' is empty: give text, or leave the option out")
-    return value
+    return _text(name, value)
+
+
+def _text(what: str, value: str) -> str:
+    """Return *value* as a plain str.  Raises `InvalidMessageError` where it has no UTF-8 form."""
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InvalidMessageError(f"{what} has half of a surrogate pair in it, which no broker takes") from None
+    return value if type(value) is str else str.__str__(value)
 
 
 def _attributes(given: object) -> Mapping[str, AttributeValue] | None:
@@ -218,17 +228,21 @@ def _attribute_name(name: object) -> str:
         raise InvalidMessageError(f"an attribute's name is of type {type(name).__qualname__}: give text")
     if not name:
         raise InvalidMessageError("an attribute's name is empty: give it one")
-    return name
+    return _text("an attribute's name", name)
 
 
 def _attribute(name: str, value: object) -> AttributeValue:
-    if isinstance(value, bool) or not isinstance(value, str | bytes | int | float):
-        raise InvalidMessageError(
-            f"attribute {name!r} is of type {type(value).__qualname__}: give str, bytes, int or float"
-        )
+    """Return the plain value: a subclass (an enum, numpy's float) may say anything of itself as text."""
     if isinstance(value, str | bytes):
         if not value:
             raise InvalidMessageError(f"attribute {name!r} is empty: give it a value, or None to leave it out")
-    elif not math.isfinite(value):
-        raise InvalidMessageError(f"attribute {name!r} is {value!r}: give a finite number, or text")
-    return value
+        if isinstance(value, str):
+            return _text(f"attribute {name!r}", value)
+        return value if type(value) is bytes else bytes(memoryview(value))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidMessageError(
+            f"attribute {name!r} is of type {type(value).__qualname__}: give str, bytes, int or float"
+        )
+    if not math.isfinite(size := as_float(value)):
+        raise InvalidMessageError(f"attribute {name!r} is {size!r}: give a finite number, or text")
+    return float.__float__(value) if isinstance(value, float) else int.__int__(value)

@@ -25,8 +25,8 @@ from .backoff import equal_jitter, pause
 from .batching import Batch, Batcher
 from .many import ManyReceipts, Source, refuse_single
 from .prepare import Preparer
-from .tasks import OwnedTasks, outcome
-from .waiting import Confirmation, Entry, PendingReceipt
+from .tasks import OwnedTasks, foreign_loop, outcome
+from .waiting import WITHDRAWN, Confirmation, Entry, PendingReceipt
 
 #: Seconds before an entry is sent once more: 0.1 doubling to 5, half of it random.
 _RESEND_PAUSE = equal_jitter(0.1, 5.0)
@@ -83,6 +83,7 @@ class RuntimePublisher:
         )
         self._overflow: deque[Entry] = deque()  # beyond max_pending, first come first served
         self._tasks = OwnedTasks(logger)
+        self._loop: asyncio.AbstractEventLoop | None = None  # of the first call
         self._asked = False
         self._timer: asyncio.TimerHandle | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -157,6 +158,7 @@ class RuntimePublisher:
 
     async def stop(self) -> None:
         """See `Publisher.stop()`.  Every call returns when it is done; cancelling one does not undo it."""
+        self._refuse_foreign_loop()
         if self._stopping is None:
             self._batcher.flushing = True
             self._stopping = self._tasks.share(self._stop(), name=f"messagequeue stop {self._topic}")
@@ -172,8 +174,17 @@ class RuntimePublisher:
             await self._sender.close()
 
     def _refuse_stopped(self) -> None:
+        self._refuse_foreign_loop()
         if self.stopped:
             raise ClosedError(f"the publisher of {self._topic!r} was stopped: get a new one from its provider")
+
+    def _refuse_foreign_loop(self) -> None:
+        """Raise RuntimeError in another loop than that of the first call, unless that one is over and left nothing."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            if self._loop is not None and (self.stats.pending or not self._loop.is_closed()):
+                raise foreign_loop(f"the publisher of {self._topic!r}")
+            self._loop, self._asked, self._timer = loop, False, None
 
     # ---- taking messages
 
@@ -246,8 +257,10 @@ class RuntimePublisher:
     def _withdraw(self, entry: Entry) -> None:
         entry.wanted = False
         pending = bool(entry.place)
-        if self._batcher.discard(entry) and pending:
-            self._leave(1)
+        if self._batcher.discard(entry):
+            entry.message = WITHDRAWN  # it keeps its place in a line for as long as a call takes; its body need not
+            if pending:
+                self._leave(1)
 
     # ---- sending
 
@@ -288,6 +301,10 @@ class RuntimePublisher:
                 raise
         else:
             self._finish(batch, outcomes, retries=self._options.entry_retries)
+        finally:
+            # On Python 3.13 the sender's frames, which an error's traceback holds, hold this one: a cycle, in which a
+            # message whose failure nobody reads would wait for the garbage collector.
+            del batch, entries
 
     def _finish(self, batch: Batch[Entry], outcomes: list[Outcome], *, retries: int) -> None:
         entries = batch.items

@@ -133,9 +133,23 @@ async def outcome(task: asyncio.Task[T]) -> T:
 
     Cancelling the one who waits leaves the task running.  (`asyncio.shield()` would do, but reports to the loop what a
     task raises after a waiter was cancelled.)
+
+    Raises:
+        RuntimeError: it runs in another event loop, which would never wake this one.
     """
-    await asyncio.wait((task,))
+    if not task.done():
+        if task.get_loop() is not asyncio.get_running_loop():
+            raise foreign_loop(f"task {task.get_name()!r}")
+        await asyncio.wait((task,))
     return task.result()
+
+
+def foreign_loop(what: str) -> RuntimeError:
+    """Return what to raise where *what* is used in an event loop that is not its own."""
+    return RuntimeError(
+        f"{what} belongs to another event loop: use it there (from another thread, by "
+        "asyncio.run_coroutine_threadsafe()), or make one of this loop's own"
+    )
 
 
 def _mark_read(task: asyncio.Task[Any]) -> None:

@@ -14,6 +14,9 @@ from ..driver import EncodedMessage
 from .answers import Outcome, logger
 from .lines import _OUTSIDE, Item
 
+#: Stands in for a message that will not be sent.
+WITHDRAWN = EncodedMessage(b"")
+
 
 class Entry(Item):
     """One message on its way, and who waits for it."""

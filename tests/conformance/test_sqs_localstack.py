@@ -1,11 +1,10 @@
-"""The SQS provider, judged over LocalStack."""
+"""The SQS provider through the AWS SDK, judged over LocalStack; its short path is in `test_sqs_server`."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import math
-from typing import Literal
 
 import pytest
 
@@ -33,9 +32,9 @@ class SQSHarness(BaseHarness):
         held_keys_wait=False,
     )
 
-    def __init__(self, queues: Queues, transport: Literal["fast", "sdk"]) -> None:
+    def __init__(self, queues: Queues) -> None:
         self._queues = queues
-        self._config = SQSConfig(queue_address=queues.endpoint, transport=transport)
+        self._config = SQSConfig(queue_address=queues.endpoint)
         self._dead: dict[str, str] = {}
 
     def run(self, main: Main, /) -> None:
@@ -76,6 +75,6 @@ class SQSHarness(BaseHarness):
 
 
 class TestSQSOverLocalStack(ConformanceSuite):
-    @pytest.fixture(params=["fast", "sdk"])
-    def harness(self, queues: Queues, request: pytest.FixtureRequest) -> SQSHarness:
-        return SQSHarness(queues, request.param)
+    @pytest.fixture
+    def harness(self, queues: Queues) -> SQSHarness:
+        return SQSHarness(queues)

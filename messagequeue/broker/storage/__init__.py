@@ -2,6 +2,34 @@
 
 from __future__ import annotations
 
-from ._journal import Enqueued, Event, Journal, Leased, QueueConfigured, QueueDeleted, QueuePurged, Removed
+from ._journal import (
+    Deduplicated,
+    Enqueued,
+    Event,
+    Identity,
+    Journal,
+    Leased,
+    QueueConfigured,
+    QueueDeleted,
+    QueueEvent,
+    QueuePurged,
+    Remembered,
+    Removed,
+    StorageError,
+)
 
-__all__ = ["Enqueued", "Event", "Journal", "Leased", "QueueConfigured", "QueueDeleted", "QueuePurged", "Removed"]
+__all__ = [
+    "Deduplicated",
+    "Enqueued",
+    "Event",
+    "Identity",
+    "Journal",
+    "Leased",
+    "QueueConfigured",
+    "QueueDeleted",
+    "QueueEvent",
+    "QueuePurged",
+    "Remembered",
+    "Removed",
+    "StorageError",
+]

@@ -14,19 +14,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from ..._errors import ErrorCode, MessageQueueError
 from .._settings import QueueSettings
 from .._values import StoredMessage
+
+#: What the deduplication window holds a put under: its id, or its key and its id.
+Identity: TypeAlias = str | tuple[str | None, str]
 
 
 @dataclass(frozen=True, slots=True)
 class QueueConfigured:
     """
-    A queue was made, or its settings changed.  `serial` tells queues of the same name, one after the other, apart.
+    A queue was made, or its settings changed.
+
+    Attributes:
+        serial: Tells queues of the same name, one after the other, apart.
+        last: The last sequence number it gave out so far.
     """
 
     queue: str
     serial: int
     settings: QueueSettings
+    last: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +54,36 @@ class QueuePurged:
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """A message was put, or moved here as a dead letter (`message.source`); `due` ends its delay, None: it has none."""
+    """
+    A message was put, or moved here as a dead letter (`message.source`).
+
+    Attributes:
+        due: Ends its delay; None: it has none.
+        receives, first_received: Of earlier queues.
+        identity: What the deduplication window holds from now on because of it; None: nothing more.
+    """
 
     queue: str
     message: StoredMessage
     due: float | None = None
     receives: int = 0
     first_received: float | None = None
+    identity: Identity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deduplicated:
+    """
+    The deduplication window holds an identity whose put is no event any more.
+
+    No change records it.  A store that keeps the state and not the events tells of it, oldest first, when it is read.
+    """
+
+    queue: str
+    identity: Identity
+    at: float
+    message_id: str
+    sequence: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +111,22 @@ class Removed:
     sequence: int
 
 
-Event: TypeAlias = QueueConfigured | QueueDeleted | QueuePurged | Enqueued | Leased | Removed
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """
+    A face's own note took the place of the one under the same key; what it says is the face's business.
+
+    Attributes:
+        key: Begins with the face's name and a colon.
+        text: None: there is no such note any more.
+    """
+
+    key: str
+    text: str | None
+
+
+QueueEvent: TypeAlias = QueuePurged | Enqueued | Deduplicated | Leased | Removed
+Event: TypeAlias = QueueConfigured | QueueDeleted | Remembered | QueueEvent
 
 
 class Journal(Protocol):
@@ -91,3 +138,14 @@ class Journal(Protocol):
     """
 
     def record(self, event: Event, /) -> None: ...
+
+
+class StorageError(MessageQueueError):
+    """
+    A durable store could not write: whether what was recorded outlives the process is not known.
+
+    The store keeps what it could not write and tries again with what comes next.
+    """
+
+    default_code = ErrorCode.UNAVAILABLE
+    default_retryable = True

@@ -208,6 +208,32 @@ def test_circular_and_too_deep_data_are_refused() -> None:
             encode(data)
 
 
+@pytest.mark.parametrize("data", [{"n": 10**5000}, {10**5000: "n"}, [-(10**5000)]])
+def test_number_of_too_many_digits_is_refused_as_that(data: object) -> None:
+    """Python writes whole numbers of up to 4 300 digits; the error names that too."""
+    with pytest.raises(EncodeError, match="digits"):
+        encode(data)
+
+
+def test_model_whose_json_is_no_text_is_refused() -> None:
+    """An object that has every method, such as a mock, is not published as what its repr happens to be."""
+
+    class Anything:
+        def model_dump_json(self) -> object:
+            return self
+
+    with pytest.raises(EncodeError, match=r"model_dump_json\(\) returned .*Anything, not text"):
+        encode(Anything())
+
+
+def test_bytes_of_a_subclass_become_plain_bytes() -> None:
+    """As text does: a sender need not ask what its class says of itself."""
+    body = encode(type("Blob", (bytes,), {"__bytes__": lambda self: b"other"})(b"ab"))
+
+    assert type(body) is bytes
+    assert body == b"ab"
+
+
 def test_failing_code_of_the_data_is_an_encode_error_with_its_cause() -> None:
     """What the data's own class raises is kept as the cause."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from enum import Enum, IntEnum
 from types import MappingProxyType
 
 import pytest
@@ -51,7 +52,7 @@ def test_unset_options_are_absent(options: Mapping[str, object]) -> None:
 
 
 @pytest.mark.parametrize("option", ["ordering_key", "deduplication_key"])
-@pytest.mark.parametrize("value", ["", 7, b"a"])
+@pytest.mark.parametrize("value", ["", 7, b"a", "\ud800"])
 def test_key_that_is_empty_or_no_text_is_refused_by_name(option: str, value: object) -> None:
     """An empty key is neither sent nor silently dropped (PUB-01)."""
     with pytest.raises(InvalidMessageError, match=option):
@@ -118,6 +119,33 @@ def test_attributes_keep_their_values() -> None:
     assert given == before
 
 
+class Number(float):
+    """As numpy's and others' numbers: its repr is not that of a float."""
+
+    def __repr__(self) -> str:
+        return f"Number({float.__repr__(self)})"
+
+
+class Level(IntEnum):
+    HIGH = 1
+
+
+class Colour(str, Enum):  # noqa: UP042 - a StrEnum is no more than this
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("given", "plain"),
+    [(Number(1.5), 1.5), (Level.HIGH, 1), (Colour.RED, "red"), (type("B", (bytes,), {})(b"x"), b"x")],
+)
+def test_attribute_of_a_subclass_becomes_the_plain_value(given: object, plain: object) -> None:
+    """What a provider makes of a value cannot depend on what the value's class says of it."""
+    message = prepared(b"x", attributes={"a": given})
+
+    assert message.attributes == {"a": plain}
+    assert type(message.attributes["a"]) is type(plain)
+
+
 def test_attributes_are_the_messages_own() -> None:
     """Changing the mapping after the call changes no message that still waits (EXT-08)."""
     given = {"a": "1"}
@@ -139,6 +167,9 @@ def test_attributes_are_the_messages_own() -> None:
         ({"a": bytearray(b"x")}, "attribute 'a' is of type bytearray"),
         ({"a": float("nan")}, "attribute 'a' is nan"),
         ({"a": float("-inf")}, "attribute 'a' is -inf"),
+        ({"a": 10**400}, "attribute 'a' is inf"),
+        ({"a": "\ud800"}, "attribute 'a' has half of a surrogate pair"),
+        ({"\ud800": "a"}, "name has half of a surrogate pair"),
         ({7: "x"}, "name is of type int"),
         ({"": SECRET}, "name is empty"),
         ([("a", SECRET)], "attributes is of type list"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -15,7 +17,7 @@ from messagequeue import (
 )
 from messagequeue.runtime import RuntimePublisher
 from messagequeue.testing import ScriptedSender, run_virtual
-from tests.unit.publisher.publishing import bodies, busy, run, times
+from tests.unit.publisher.publishing import FIFO, bodies, busy, run, times
 
 
 def test_cancelling_withdraws_a_message_that_has_not_left() -> None:
@@ -220,3 +222,43 @@ def test_cancelling_everything_leaves_no_caller_waiting() -> None:
 
     assert isinstance(error, PublishError)
     assert error.code is ErrorCode.NOT_CONFIRMED
+
+
+class Body(str):
+    """Text that can be watched."""
+
+
+class AsItIs:
+    """A codec that keeps the very object."""
+
+    def encode(self, data: object, /) -> str | bytes:
+        assert isinstance(data, Body)
+        return data
+
+
+@pytest.mark.parametrize("max_pending", [1, 10], ids=["waiting for room", "waiting for its key"])
+def test_withdrawn_messages_free_their_bodies_at_once(max_pending: int) -> None:
+    """However long the broker takes to answer: callers that give up and try again do not fill the memory."""
+    sender = ScriptedSender(capabilities=FIFO)
+    sender.takes("send", 100.0)
+    bodies_made: list[weakref.ref[Body]] = []
+
+    async def give_up(publisher: RuntimePublisher) -> None:
+        body = Body("x")
+        bodies_made.append(weakref.ref(body))
+        task = asyncio.ensure_future(publisher.publish(body, ordering_key="k"))
+        await asyncio.wait((task,), timeout=1)
+        assert task.cancel()
+        await asyncio.wait((task,))
+
+    async def main() -> None:
+        publisher = RuntimePublisher("orders", sender, PublishOptions(max_pending=max_pending), AsItIs())
+        first = publisher.publish_nowait(Body("a"), ordering_key="k")
+        for _ in range(5):
+            await give_up(publisher)
+        gc.collect()
+        assert [made() for made in bodies_made] == [None] * 5
+        await first
+        await publisher.stop()
+
+    run_virtual(main())

@@ -120,6 +120,14 @@ def test_the_module_is_the_command() -> None:
     assert (done.returncode, done.stdout) == (0, "publisher: noop: OK\nconsumer: noop: OK\n")
 
 
+def test_a_closed_pipe_is_no_traceback() -> None:
+    """`messagequeue providers | head -1` ends quietly, with what shells report of it."""
+    command = f"{sys.executable} -m messagequeue providers; echo $? >&2"
+    done = subprocess.run(["sh", "-c", f"({command}) | true"], capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.stderr.strip() in ("0", "141")
+
+
 def test_the_spec_of_noop_is_complete() -> None:
     """What the entry point names makes both halves."""
     assert isinstance(NOOP.publisher(NOOP.config()), NoopPublisherProvider)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from enum import IntEnum
 from typing import Any
 
 import pytest
@@ -285,3 +286,21 @@ def test_any_attributes_come_back_with_numbers_as_text(attributes: dict[str, str
         got = message.attributes[name]
         assert got == value if isinstance(value, str | bytes) else type(value)(got) == value
     assert message.attributes.keys() == attributes.keys()
+
+
+class Number(float):
+    """As numpy's and others' numbers: its repr is not that of a float."""
+
+    def __repr__(self) -> str:
+        return f"Number({float.__repr__(self)})"
+
+
+class Level(IntEnum):
+    HIGH = 1
+
+
+def test_number_of_a_subclass_is_sent_as_its_value() -> None:
+    """Whatever its class makes of itself as text."""
+    sent = entry_of(EncodedMessage("x", attributes={"a": Number(1.5), "b": Level.HIGH}))["MessageAttributes"]
+
+    assert [value["StringValue"] for value in sent.values()] == ["1.5", "1"]

@@ -1,0 +1,108 @@
+"""`messagequeue serve`, as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@contextmanager
+def serving(*arguments: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Yield the process and its address; end it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "messagequeue", "serve", "--port", "0", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )
+    assert process.stdout is not None
+    try:
+        yield process, process.stdout.readline().strip()
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=10)
+
+
+def posted(url: str, action: str, **params: object) -> tuple[int, object]:
+    headers = {"X-Amz-Target": f"AmazonSQS.{action}", "Content-Type": "application/x-amz-json-1.0"}
+    request = urllib.request.Request(url, json.dumps(params).encode(), headers)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, json.loads(answer.read() or "{}")
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_command_serves_until_it_is_told_to_stop(tmp_path: Path, number: signal.Signals) -> None:
+    """It says where, makes the declared queues, logs in lines of JSON, and exits with 0."""
+    file = tmp_path / "queues.toml"
+    file.write_text("[queues.orders]\n")
+    with serving("--queues", str(file), "--log-json") as (process, url):
+        status, listed = posted(url, "ListQueues")
+        process.send_signal(number)
+        _, log = process.communicate(timeout=10)
+
+    assert (status, listed) == (200, {"QueueUrls": [f"{url}/000000000000/orders"]})
+    assert process.returncode == 0
+    assert json.loads(log.splitlines()[0])["url"] == url
+
+
+def test_command_answers_soon() -> None:
+    """Within a second on any machine; a third of that on an idle one."""
+    started = time.monotonic()
+    with serving() as (_, url):
+        assert posted(url, "ListQueues")[0] == 200
+        assert time.monotonic() - started < 3
+
+
+def test_command_checks_signatures_where_it_has_keys() -> None:
+    """They come by the environment."""
+    with serving(MESSAGEQUEUE_SERVE_KEYS="AKID:secret\nAKID2:other") as (_, url):
+        assert posted(url, "ListQueues")[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "says"),
+    [
+        (["--queues", "nowhere.toml"], {}, "nowhere.toml"),
+        ([], {"MESSAGEQUEUE_SERVE_KEYS": "x"}, "a line is no ID:SECRET"),
+        (["--account", "7"], {}, "give twelve digits"),
+    ],
+)
+def test_command_says_what_is_wrong(arguments: list[str], environment: dict[str, str], says: str) -> None:
+    """And exits with 2."""
+    with serving(*arguments, **environment) as (process, url):
+        _, log = process.communicate(timeout=10)
+
+    assert (url, process.returncode) == ("", 2)
+    assert says in log
+
+
+def test_command_says_that_its_address_is_taken() -> None:
+    """And exits with 1."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with serving("--port", str(taken.getsockname()[1])) as (process, _):
+            _, log = process.communicate(timeout=10)
+
+    assert process.returncode == 1
+    assert "cannot listen on 127.0.0.1:" in log
