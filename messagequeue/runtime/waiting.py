@@ -5,7 +5,7 @@ Who waits for the results of entries: a future per message, or `many`; not how r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 from typing import Any, Protocol
 
 from .._errors import PublishError
@@ -23,6 +23,7 @@ class Entry(Item):
 
     __slots__ = ("attempts", "index", "message", "waiter", "wanted")
 
+    key: Hashable | None  # declared as `Item` has it: a str is all that is ever put there
     waiter: Waiter
 
     def __init__(self, message: EncodedMessage, size: int, waiter: Waiter | None = None, index: int = 0) -> None:
