@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from ._errors import ConsumeError, DecodeError, PublishError
 from ._message import AttributeValue, Message, Outgoing, Receipt
-from ._protocols import ConsumerProvider, PublisherProvider
+from ._protocols import ConsumerProvider, Handler, PublisherProvider
 
 __all__ = [
     "Capabilities",
@@ -28,7 +28,9 @@ __all__ = [
     "EncodedMessage",
     "LeaseSource",
     "Limits",
+    "OpeningSource",
     "Outgoing",
+    "PreparingSender",
     "ProviderSpec",
     "Sender",
 ]
@@ -157,6 +159,23 @@ class Sender(Protocol):
         ...
 
 
+@runtime_checkable
+class PreparingSender(Sender, Protocol):
+    """A `Sender` that sends something else in a message's place, such as a pointer to where its body is."""
+
+    def prepare(self, message: EncodedMessage, /) -> EncodedMessage:
+        """
+        Return what is measured and sent instead of *message*; that itself where nothing has to be done.
+
+        Called once for every message, by the caller of `publish()`, without any request: what is decided here, such as
+        a name, holds for every time that the message is sent.
+
+        Raises:
+            InvalidMessageError, MessageTooLargeError: with what to do.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class Delivery:
     """
@@ -254,6 +273,20 @@ class LeaseSource(Protocol):
 
     async def close(self) -> None:
         """Free what belongs to this topic.  Called once, when no call is in flight."""
+        ...
+
+
+@runtime_checkable
+class OpeningSource(LeaseSource, Protocol):
+    """A `LeaseSource` whose messages have to be opened before they are handled, such as one whose body is elsewhere."""
+
+    def opening(self, handler: Handler, /) -> Handler:
+        """
+        Return what is called in the place of *handler*, around every middleware.
+
+        It works in the handler's slot, while the lease of its message is prolonged, and so may wait.  It raises
+        `DecodeError` for a message that cannot be opened, or a signal, as handlers do; then that message alone fails.
+        """
         ...
 
 

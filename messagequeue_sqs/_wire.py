@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from decimal import Context, Decimal
 from types import MappingProxyType
 
+from messagequeue._compression import COMPRESSION_ATTRIBUTE
 from messagequeue._errors import DecodeError, InvalidMessageError, MessageTooLargeError
 from messagequeue._message import AttributeValue, Message
 from messagequeue.driver import EncodedMessage
@@ -26,6 +27,8 @@ from ._api import ReceivedMessage, SendEntry, WireAttribute
 #: The message attribute that says how a body is encoded.  It counts as one of the ten and for the size.
 ENCODING_ATTRIBUTE = "messagequeue.encoding"
 BASE64 = "base64"
+#: What a message may have got from this library itself, for the error text where there are too many.
+_OURS = (ENCODING_ATTRIBUTE, COMPRESSION_ATTRIBUTE)
 
 # Source: API Reference, SendMessage: #x9 | #xA | #xD | #x20-#xD7FF | #xE000-#xFFFD | #x10000-#x10FFFF.
 _ALPHABET = "\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff"
@@ -170,7 +173,8 @@ def encode_attributes(
     if encoding is not None:
         encoded[ENCODING_ATTRIBUTE] = {"DataType": "String", "StringValue": encoding}
     if len(encoded) > _limits.ATTRIBUTES:
-        note = f", with {ENCODING_ATTRIBUTE!r} for the binary body" if encoding is not None else ""
+        ours = [repr(name) for name in encoded if name in _OURS]
+        note = f", with {' and '.join(ours)}, which this library adds" if ours else ""
         raise InvalidMessageError(f"{len(encoded)} attributes{note}: SQS takes {_limits.ATTRIBUTES}")
     return encoded
 

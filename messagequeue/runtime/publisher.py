@@ -24,7 +24,7 @@ from .answers import Outcome, failed_as_a_whole, logger, reconcile, to_resend
 from .backoff import equal_jitter, pause
 from .batching import Batch, Batcher
 from .many import ManyReceipts, Source, refuse_single
-from .prepare import Preparer
+from .prepare import Preparer, stages_of
 from .tasks import OwnedTasks, foreign_loop, outcome
 from .waiting import WITHDRAWN, Confirmation, Entry, PendingReceipt
 
@@ -73,7 +73,7 @@ class RuntimePublisher:
         self._sender = sender
         self._options = options
         self._ordered = sender.capabilities.ordering
-        self._prepare = Preparer(topic, sender, JSONCodec() if codec is None else codec)
+        self._prepare = Preparer(topic, sender, JSONCodec() if codec is None else codec, stages_of(sender, options))
         self._batcher: Batcher[Entry] = Batcher(
             max_entries=min(options.batch_size, limits.batch_entries),
             max_bytes=min(options.batch_bytes, limits.batch_bytes or options.batch_bytes),
