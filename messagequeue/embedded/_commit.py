@@ -150,7 +150,9 @@ class Committer:
 
     def _try_again(self) -> None:
         self._retry = None
-        if self.failing:
+        if self._job is not None:
+            self._try_later()
+        elif self.failing:
             self._flush()
 
     def _keep_up(self) -> None:

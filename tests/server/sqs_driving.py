@@ -104,8 +104,7 @@ class Driven:
             self.parking,
             self.clock,
             ServiceOptions("http://default", self.keys),
-            commit=None,
-            call_soon=self.soon.append,
+            commits=None,
             new_id=counted("20000000-0000-4000-8000-{:012d}"),
         )
 

@@ -70,7 +70,7 @@ class Directory:
         target = None if policy is None else self.names.arn_of_topic(policy.target)
         attributes = attributes_of(queue.settings, name, target)
         found = SqsQueue(name, region, self.names.arn(region, name), queue, attributes, now)
-        note = self.broker.notes(NOTES + queue.name).get(NOTES + queue.name)
+        note = self.broker.note(NOTES + queue.name)
         if note is not None:
             found.restore(note)
         self._queues[queue.name] = found

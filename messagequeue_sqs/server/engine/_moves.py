@@ -66,7 +66,7 @@ class Moves:
     def __init__(self, directory: Directory, new_id: Callable[[], str]) -> None:
         self._directory = directory
         self._new_id = new_id
-        note = directory.broker.notes(NOTE).get(NOTE)
+        note = directory.broker.note(NOTE)
         self._tasks = [Task(**task) for task in json.loads(note)] if note else []
 
     # --- actions
