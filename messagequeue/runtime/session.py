@@ -10,22 +10,17 @@ import asyncio
 import inspect
 from collections.abc import Sequence
 from functools import partial
+from types import CoroutineType
 from typing import Any
 
-from .._errors import (
-    ConfigurationError,
-    DecodeError,
-    HandlerError,
-    LeaseLostError,
-    MessageQueueError,
-    SettleError,
-)
+from .._errors import ConsumeError, DecodeError, HandlerError, LeaseLostError, MessageQueueError, SettleError
 from .._options import ConsumeOptions
 from .._protocols import Handler
 from ..driver import Delivery, LeaseSource
+from .ahead import Ahead
 from .dispatch import Cancelled, Held, Lanes, State
 from .heartbeat import Heart
-from .leases import LeaseBook, LeaseTerms, return_delay
+from .leases import LeaseBook, LeaseTerms, return_delay, terms_of
 from .outcome import Bury, GiveBack, NotAsyncError, Settle, describe, outcome
 from .polling import Polling
 from .settling import Settling
@@ -75,9 +70,13 @@ class Session:
         self._handlers = OwnedTasks(logger)
         self._running = 0
         self._stopping = False
+        self._pumping = False
         self._slots = options.concurrency + options.prefetch
         self._book = LeaseBook(LeaseTerms(lease=1.0, interval=None))
-        self._settling = Settling(source, faults, stats, topic, on_settled=self._on_settled, on_kept=self._on_kept)
+        self._settling = Settling(
+            source, faults, stats, topic, on_settled=self._lanes.advance, on_kept=self._on_kept, on_progress=self._pump
+        )
+        self._ahead = Ahead.of(options, source.limits)
         self._polling = Polling(
             source,
             options,
@@ -87,6 +86,7 @@ class Session:
             room=self._room,
             awaited=self._lanes.awaited,
             on_deliveries=self._on_deliveries,
+            on_received=self._ahead.received,
         )
         self._heart: Heart | None = None
 
@@ -111,7 +111,7 @@ class Session:
         lease = await self._polling.start()
         if lease is None:
             return
-        self._book = LeaseBook(self._terms(lease))
+        self._book = LeaseBook(terms_of(self._options, lease, self._topic, self._source.capabilities.max_lease))
         self._heart = Heart(self._source, self._book, self._stats, self._topic, on_lost=self._on_lost)
         async with asyncio.TaskGroup() as services:
             beats = services.create_task(self._heart.run(), name=f"messagequeue heartbeats {self._topic}")
@@ -128,18 +128,6 @@ class Session:
         if fatal is not None:
             raise fatal
 
-    def _terms(self, lease: float) -> LeaseTerms:
-        options = self._options
-        interval = None
-        if options.heartbeat:
-            interval = lease / 3 if options.heartbeat_interval is None else options.heartbeat_interval
-            if interval >= lease:
-                raise ConfigurationError(
-                    f"heartbeat_interval={interval:g} is not below the lease of topic {self._topic} ({lease:g} s): "
-                    "every lease would end before its first prolongation; give half the lease or less"
-                )
-        return LeaseTerms(lease=lease, interval=interval, longest=self._source.capabilities.max_lease)
-
     # -- what arrives
 
     def _room(self) -> int:
@@ -151,34 +139,40 @@ class Session:
         """
         started = self._running + self._lanes.ready
         total = started + self._lanes.behind + self._settling.pending
-        return min(self._slots - started, self._slots * HELD_PER_SLOT - total)
+        slots = self._slots + self._ahead.messages
+        return min(slots - started, slots * HELD_PER_SLOT - total)
 
     def _on_deliveries(self, deliveries: Sequence[Delivery]) -> None:
         now = self._loop.time()
+        deadline = now + self._book.terms.lease
         late: list[Held] = []
+        admitted: list[Held] = []
         for delivery in deliveries:
             if self._renewed(delivery, now):
                 continue
-            held = Held(delivery, self._lanes.key_of(delivery), now)
-            held.deadline = now + self._book.terms.lease
+            held = Held(delivery, self._lanes.key_of(delivery), now, deadline)
             if self._stopping:
                 late.append(held)
-            else:
-                self._admit(held, now)
+            elif self._admit(held, now):
+                admitted.append(held)
         if late:
             logger.debug("topic %s: %d messages came after stop and are handed back", self._topic, len(late))
             self._settling.give_back(late, 0.0)
+        self._pump()
+        # Not before: no time has passed, and what is over by now needs no lease.
+        for held in admitted:
+            if held.state is not State.FINISHING:
+                self._book.add(held)
         if self._heart is not None and len(self._book):
             self._heart.wake()
-        self._pump()
 
-    def _admit(self, held: Held, now: float) -> None:
+    def _admit(self, held: Held, now: float) -> bool:
         wait = self._lanes.admit(held, now)
         if wait is not None:
             self._settling.give_back([held], self._allowed(held, wait))
-            return
+            return False
         self._held[held.id] = held
-        self._book.add(held)
+        return True
 
     def _renewed(self, delivery: Delivery, now: float) -> bool:
         """
@@ -190,7 +184,7 @@ class Session:
         if held is None or held.cancelled is not None:
             return False
         self._book.remove(held)
-        held.delivery = delivery
+        held.renew(delivery)
         held.received_at = now
         self._book.add(held)
         return True
@@ -198,17 +192,29 @@ class Session:
     # -- what is handled
 
     def _pump(self) -> None:
-        """Start what has a slot."""
-        while not self._stopping and self._running < self._options.concurrency:
-            held = self._lanes.take()
-            if held is None:
-                break
-            self._running += 1
-            held.state = State.RUNNING
-            held.task = self._handlers.share(self._work(held), name=f"messagequeue handler {self._topic} {held.id}")
-            held.task.add_done_callback(partial(self._ended, held))
+        """Start what has a slot.  A handler that never waits is over when it has started, and its slot free again."""
+        if self._pumping:
+            return
+        self._pumping = True
+        try:
+            while not self._stopping and self._running < self._options.concurrency:
+                held = self._lanes.take()
+                if held is None:
+                    break
+                self._start(held)
+        finally:
+            self._pumping = False
         self._stats.running = self._running
+        self._ahead.note(self._loop.time(), self._running, self._lanes.ready)
         self._polling.wake()
+
+    def _start(self, held: Held) -> None:
+        self._running += 1
+        held.state = State.RUNNING
+        name, ended = f"messagequeue handler {self._topic} {held.id}", partial(self._ended, held)
+        task = self._handlers.begin(self._work(held), name=name, ended=ended)
+        if not task.done():
+            held.task = task
 
     async def _work(self, held: Held) -> None:
         """Run the handler."""
@@ -218,7 +224,7 @@ class Session:
         timer = None if timeout is None else self._loop.call_later(timeout, self._time_out, held)
         try:
             work = self._handler(held.delivery.message)
-            if not inspect.isawaitable(work):
+            if type(work) is not CoroutineType and not inspect.isawaitable(work):
                 raise NotAsyncError
             await work
         finally:
@@ -264,6 +270,10 @@ class Session:
 
     def _follow(self, held: Held, raised: BaseException | None) -> None:
         """Do what the end of the handler asks for."""
+        if raised is None and held.cancelled is None:
+            self._stats.handled += 1
+            self._settling.settle(held)
+            return
         if held.cancelled is Cancelled.LOST:
             self._fall_back(held, back_at=None)
             return
@@ -340,13 +350,8 @@ class Session:
     def _allowed(self, held: Held, after: float) -> float:
         return return_delay(after, self._loop.time() - held.received_at, self._book.terms.longest)
 
-    def _on_settled(self, held: Held) -> None:
-        self._lanes.advance(held)
-        self._pump()
-
     def _on_kept(self, held: Held, back_at: float | None) -> None:
         self._fall_back(held, back_at=back_at)
-        self._pump()
 
     # -- what is lost
 
@@ -437,14 +442,5 @@ class Session:
                     held,
                 )
 
-    def _tell(
-        self,
-        kind: type[HandlerError] | type[SettleError] | type[LeaseLostError],
-        text: str,
-        held: Held,
-        cause: BaseException | None = None,
-    ) -> None:
-        code = cause.code if kind is SettleError and isinstance(cause, MessageQueueError) else None
-        error = kind(text, topic=self._topic, about=held.delivery.message, code=code)
-        error.__cause__ = cause
-        self._faults.tell(error, self._loop.time())
+    def _tell(self, kind: type[ConsumeError], text: str, held: Held, cause: BaseException | None = None) -> None:
+        self._faults.tell_of(kind, text, held.delivery.message, cause, self._loop.time())

@@ -5,14 +5,14 @@ Who waits for the results of entries: a future per message, or `many`; not how r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 from typing import Any, Protocol
 
 from .._errors import PublishError
 from .._message import Receipt
 from ..driver import EncodedMessage
 from .answers import Outcome, logger
-from .lines import Item
+from .lines import _OUTSIDE, Item
 
 #: Stands in for a message that will not be sent.
 WITHDRAWN = EncodedMessage(b"")
@@ -23,10 +23,17 @@ class Entry(Item):
 
     __slots__ = ("attempts", "index", "message", "waiter", "wanted")
 
-    def __init__(self, message: EncodedMessage, size: int, waiter: Waiter, index: int = 0) -> None:
-        super().__init__(size, message.ordering_key)
+    key: Hashable | None  # declared as `Item` has it: a str is all that is ever put there
+    waiter: Waiter
+
+    def __init__(self, message: EncodedMessage, size: int, waiter: Waiter | None = None, index: int = 0) -> None:
+        self.size = size  # as `Item` does; asked for every message
+        self.key = message.ordering_key
+        self.at = 0.0
+        self.place = _OUTSIDE
         self.message = message
-        self.waiter = waiter
+        if waiter is not None:
+            self.waiter = waiter
         self.index = index
         self.attempts = 0
         self.wanted = True
@@ -42,6 +49,38 @@ class Waiter(Protocol):
     def deliver(self, entry: Entry, result: Outcome) -> None:
         """*entry* has its result.  Called once per entry."""
         ...
+
+
+class Confirmation(asyncio.Future[Receipt]):
+    """
+    The future that one `publish()` awaits, at once and alone.  Cancelling it withdraws a message that has not left.
+
+    It leaves out what a future needs that is given away: nobody can fail to read its outcome.
+    """
+
+    __slots__ = ("entry", "withdraw")
+
+    entry: Entry | None
+    withdraw: Callable[[Entry], None]
+
+    def admitted(self) -> None:
+        """Nothing to do: who awaits a receipt waits for room and for the result alike."""
+
+    def deliver(self, entry: Entry, result: Outcome) -> None:
+        self.entry = None
+        if self.done():
+            return
+        if isinstance(result, Receipt):
+            self.set_result(result)
+        else:
+            self.set_exception(result)
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        cancelled = super().cancel(msg)
+        if cancelled and (entry := self.entry) is not None:
+            self.entry = None
+            self.withdraw(entry)
+        return cancelled
 
 
 class PendingReceipt(asyncio.Future[Receipt]):
