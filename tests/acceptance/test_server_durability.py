@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -137,3 +139,67 @@ def test_fifty_kills_undo_nothing_that_was_answered(tmp_path: Path, fsync: str) 
     assert ledger.repeated > rounds
     assert ledger.retried > 3
     assert ledger.resumed > 3
+
+
+async def _status(connection: Connection, request: Awaitable[object]) -> int:
+    """Return 200, or the status of an answer that is an error."""
+    try:
+        await request
+    except AssertionError as error:
+        return int(str(error).partition("http/1.1 ")[2][:3])
+    return 200
+
+
+@pytest.mark.acceptance
+def test_a_full_disk_is_never_acknowledged_and_costs_nothing_that_was(tmp_path: Path) -> None:
+    """
+    Writes end in the middle: answers are 503 until there is room again, then work goes on without a restart.
+
+    What was acknowledged before, between and after is there after a kill, and nothing is there twice.
+    """
+    folder, acknowledged = tmp_path / "queues", list[str]()
+    numbers = itertools.count()
+
+    async def send(connection: Connection) -> int:
+        body = f"{next(numbers)} {'x' * 3_000}"
+        status = await _status(connection, connection.call("SendMessage", QueueUrl=STANDARD, MessageBody=body))
+        acknowledged.extend([body] * (status == 200))
+        return status
+
+    async def fill(pid: int, url: str) -> None:
+        await create(url)
+        connection = await Connection.to(url)
+        for _ in range(10):
+            assert await send(connection) == 200
+        for _ in range(3):
+            log = folder / "queues.sqlite3-wal"
+            limit(pid, log.stat().st_size + 10_000)
+            while await send(connection) == 200:
+                """There is room."""
+            assert {await send(connection) for _ in range(5)} == {503}
+            assert await _status(connection, connection.get("/health")) == 503
+            limit(pid, resource.RLIM_INFINITY)
+            while await _status(connection, connection.get("/health")) != 200:
+                await asyncio.sleep(0.02)
+            assert await send(connection) == 200
+        await connection.close()
+
+    async def there(url: str) -> list[str]:
+        connection = await Connection.to(url)
+        found = (await connection.get(f"/_messagequeue/peek?queue={STANDARD}"))["messages"]
+        await connection.close()
+        return [one["body"] for one in found]
+
+    with servers(folder, "second") as process:
+        with process.one(by_command=True) as (pid, url):
+            asyncio.run(fill(pid, url))
+        with process.one(by_command=True) as (_, url):
+            bodies = asyncio.run(there(url))
+
+    assert len(set(bodies)) == len(bodies)
+    assert set(acknowledged) <= set(bodies)
+
+
+def limit(pid: int, size: int) -> None:
+    """Let no file of a process grow beyond *size* bytes: what is written then is written in part, or not at all."""
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
