@@ -93,6 +93,8 @@ class EncodedMessage:
         ordering_key, deduplication_key: None where absent; never "".
         delay: Seconds; None where absent.
         attributes: Without None values; the values otherwise as given.
+        traceparent: The W3C trace and span that the message comes from, for a broker that can carry it beside the
+            attributes; whatever else does may ignore it.  None where nothing is traced.
     """
 
     body: str | bytes
@@ -100,6 +102,7 @@ class EncodedMessage:
     deduplication_key: str | None = None
     delay: float | None = None
     attributes: Mapping[str, AttributeValue] | None = None
+    traceparent: str | None = None
 
     # Made for every message: half the time of what `dataclass` writes for a frozen class.
     def __init__(
@@ -109,15 +112,17 @@ class EncodedMessage:
         deduplication_key: str | None = None,
         delay: float | None = None,
         attributes: Mapping[str, AttributeValue] | None = None,
+        traceparent: str | None = None,
     ) -> None:
         _body(self, body)
         _ordering_key(self, ordering_key)
         _deduplication_key(self, deduplication_key)
         _delay(self, delay)
         _attributes(self, attributes)
+        _traceparent(self, traceparent)
 
 
-_body, _ordering_key, _deduplication_key, _delay, _attributes = (
+_body, _ordering_key, _deduplication_key, _delay, _attributes, _traceparent = (
     getattr(EncodedMessage, item.name).__set__ for item in fields(EncodedMessage)
 )
 
@@ -135,7 +140,8 @@ class Sender(Protocol):
         """
         Hold *message* against the broker's rules, without any request, and return the bytes it takes in a batch.
 
-        Called once for every message, by the caller of `publish()`.  What `Capabilities` says was checked before.
+        Called for every message, by the caller of `publish()`; once, or, with telemetry, once more with its attributes
+        added.  What `Capabilities` says was checked before.
 
         Raises:
             InvalidMessageError, MessageTooLargeError, UnsupportedOptionError: with what to do.

@@ -26,16 +26,25 @@ class RuntimePublisherProvider(ABC):
         name: The provider's name, for error texts.
         options: How every publisher gathers and sends.
         codec: Encodes the data; `JSONCodec` where None.
+        telemetry: Is told of what is published; None for nobody.
 
     Raises:
         ConfigurationError: the compression that *options* ask for is not installed.
     """
 
-    def __init__(self, name: str, options: PublishOptions | None = None, *, codec: Codec | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        options: PublishOptions | None = None,
+        *,
+        codec: Codec | None = None,
+        telemetry: Telemetry | None = None,
+    ) -> None:
         self.name = name
         self.options = options or PublishOptions()
         require_compression(self.options.compression)
         self._codec = codec
+        self._watches = Watches(telemetry)
         self._publishers: dict[str, RuntimePublisher] = {}
         self._opening: dict[str, asyncio.Task[RuntimePublisher]] = {}
         self._closing: asyncio.Task[None] | None = None
@@ -56,6 +65,10 @@ class RuntimePublisherProvider(ABC):
     def _topic_key(self, topic: str) -> str:
         """What makes two topics the same one.  Raises `ConfigurationError` where *topic* cannot be one."""
         return topic
+
+    def _destination(self, topic: str) -> Destination:
+        """Return how telemetry names *topic*; "" is the provider as a whole."""
+        return Destination(system=self.name, name=topic)
 
     async def new_publisher(self, topic: str) -> RuntimePublisher:
         """
@@ -79,11 +92,21 @@ class RuntimePublisherProvider(ABC):
         try:
             if (previous := self._publishers.pop(key, None)) is not None:
                 await _stop_quietly(previous)
-            publisher = RuntimePublisher(topic, await self._open_sender(topic), self.options, self._codec)
-            self._publishers[key] = publisher
+            publisher = self._publishers[key] = self._make(topic, await self._open_sender(topic))
             return publisher
         finally:
             del self._opening[key]
+
+    def _make(self, topic: str, sender: Sender) -> RuntimePublisher:
+        telemetry = self._watches.telemetry
+        if telemetry is None:
+            return RuntimePublisher(topic, sender, self.options, self._codec)
+        from .observed_publisher import ObservedPublisher
+
+        where = self._destination(topic)
+        publisher = ObservedPublisher(topic, sender, telemetry.publisher(where), self.options, self._codec)
+        self._watches.add(where, partial(publisher_readings, publisher.stats))
+        return publisher
 
     def _refuse_closed(self) -> None:
         if self._closing is not None:
@@ -107,6 +130,7 @@ class RuntimePublisherProvider(ABC):
             stops = (publisher.stop() for publisher in self._publishers.values())
             results = await asyncio.gather(*stops, return_exceptions=True)
         finally:
+            self._watches.end()
             await self._release()
         for result in results:
             if result is not None:
