@@ -33,6 +33,7 @@ from ._errors import (
     SettleError,
     Signal,
     UnknownProviderError,
+    UnroutedError,
     UnsupportedOptionError,
 )
 from ._message import AttributeValue, Message, Outgoing, Receipt
@@ -98,6 +99,7 @@ __all__ = [
     "SettleError",
     "Signal",
     "UnknownProviderError",
+    "UnroutedError",
     "UnsupportedOptionError",
     "__version__",
     "compose",

@@ -47,6 +47,7 @@ LAYERS = {
     "messagequeue.embedded._hub": 2,
     "messagequeue.embedded._sender": 2,
     "messagequeue.embedded._source": 2,
+    "messagequeue.handlers": 2,
     "messagequeue.idempotency": 2,
     "messagequeue.middleware": 2,
     "messagequeue.runtime": 2,
@@ -83,8 +84,10 @@ THIRD_PARTY = {
     "backports": ("messagequeue._compression",),
     "botocore": ("messagequeue_sqs._client", "messagequeue_sqs._fast._sdk"),
     "compression": ("messagequeue._compression",),  # of the standard library from Python 3.14 on
+    "msgspec": ("messagequeue.handlers._foreign",),
     "opentelemetry": ("messagequeue.telemetry._otel",),
     "orjson": ("messagequeue_sqs._fast._json",),
+    "pydantic": ("messagequeue.handlers._foreign",),
     "pytest": ("messagequeue.testing.conformance",),
     "tenacity": ("messagequeue.runtime.backoff",),
 }

@@ -13,6 +13,7 @@ import pytest
 
 import messagequeue
 import messagequeue.driver
+import messagequeue.handlers
 import messagequeue.middleware
 import messagequeue.runtime
 import messagequeue.testing
@@ -21,6 +22,7 @@ import messagequeue_sqs
 PUBLIC = [
     messagequeue,
     messagequeue.driver,
+    messagequeue.handlers,
     messagequeue.middleware,
     messagequeue.runtime,
     messagequeue.testing,
@@ -69,6 +71,7 @@ NAMES = {
     "RetryLater",
     "SettleError",
     "UnknownProviderError",
+    "UnroutedError",
     "UnsupportedOptionError",
     "__version__",
     "compose",
