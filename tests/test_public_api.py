@@ -57,8 +57,10 @@ NAMES = {
     "Outgoing",
     "ProviderConfig",
     "ProviderNotInstalledError",
+    "Publish",
     "PublishError",
     "PublishKwargs",
+    "PublishMiddleware",
     "PublishOptions",
     "Publisher",
     "PublisherProvider",
@@ -79,7 +81,7 @@ NAMES = {
 }
 
 #: Public names that are plain aliases of types, documented where they are defined.
-ALIASES = {"AttributeValue", "ErrorSink", "Handler", "Middleware"}
+ALIASES = {"AttributeValue", "ErrorSink", "Handler", "Middleware", "Publish", "PublishMiddleware"}
 
 
 #: What their methods mean is said here once, for all that implement them.
