@@ -63,7 +63,7 @@ class BatchHandler:
                 raise error from None
 
 
-class PartialFailure(Exception):  # noqa: N818 - a signal beside RetryLater, Discard and DeadLetter
+class PartialFailure(Exception):
     """
     Some messages of a list are not done; raised by a `BatchHandler`'s function when all of them were tried.
 
@@ -87,6 +87,6 @@ class PartialFailure(Exception):  # noqa: N818 - a signal beside RetryLater, Dis
         unknown = self.failures.keys() - {message.id for message in messages}
         if unknown:
             raise ValueError(
-                f"PartialFailure names {len(unknown)} ids that are of no message in the list, {min(unknown)!r} for one: "
-                "give Message.id; nothing of the list is settled"
+                f"PartialFailure names {len(unknown)} ids of no message in the list, such as {min(unknown)!r}: give "
+                "Message.id; nothing of the list is settled"
             )

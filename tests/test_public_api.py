@@ -14,6 +14,7 @@ import pytest
 import messagequeue
 import messagequeue.driver
 import messagequeue.middleware
+import messagequeue.priority
 import messagequeue.runtime
 import messagequeue.testing
 import messagequeue_sqs
@@ -22,6 +23,7 @@ PUBLIC = [
     messagequeue,
     messagequeue.driver,
     messagequeue.middleware,
+    messagequeue.priority,
     messagequeue.runtime,
     messagequeue.testing,
     messagequeue_sqs,
@@ -29,6 +31,7 @@ PUBLIC = [
 
 #: The contract of `import messagequeue`: removing one of these breaks other people's programs.
 NAMES = {
+    "BatchHandler",
     "ClosedError",
     "Codec",
     "Config",
@@ -55,6 +58,7 @@ NAMES = {
     "MessageTooLargeError",
     "Middleware",
     "Outgoing",
+    "PartialFailure",
     "ProviderConfig",
     "ProviderNotInstalledError",
     "Publish",

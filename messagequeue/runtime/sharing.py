@@ -149,9 +149,9 @@ class Share:
         """See `SharedSlots.turn()`."""
         self._pool.turn()
 
-    def room(self, now: float) -> int:
-        """Messages that may be received now, those asked for already not counted."""
-        return self._pool.room(self, now)
+    def room(self, now: float, prefetch: int = 0) -> int:
+        """See `SharedSlots.room()`."""
+        return self._pool.room(self, now, prefetch)
 
 
 class SharedSlots:
@@ -185,13 +185,15 @@ class SharedSlots:
         for share in self.shares:
             share.turned()
 
-    def room(self, share: Share, now: float) -> int:
+    def room(self, share: Share, now: float, prefetch: int = 0) -> int:
         """
-        Messages that *share* may receive now.
+        Messages that *share* may receive now, those asked for already not counted.
 
-        What is ready elsewhere takes free slots first; a few beyond them keep a message at hand for the next free one.
+        What is ready elsewhere takes free slots first; a few beyond them, *prefetch* where that is more, keep a message
+        at hand for the next free one.
         """
         if not self._order.may_receive(share, self.shares, now):
             return 0
         free = self.slots - self.used - sum(each.ready for each in self.shares)
-        return max(0, free, self._order.ahead(share, self.shares, self.slots) - share.ready)
+        ahead = max(prefetch, self._order.ahead(share, self.shares, self.slots))
+        return max(0, free, ahead - share.ready)

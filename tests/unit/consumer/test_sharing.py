@@ -35,8 +35,8 @@ def parts(order, slots, *ready):
 
 def test_strict_order_gives_a_free_slot_to_the_most_urgent() -> None:
     """A less urgent message starts when no more urgent one is there."""
-    pool, (urgent, bulk), started = parts(StrictOrder(), 2, 3, 5)
-    pool.turn()
+    _, (urgent, bulk), started = parts(StrictOrder(), 2, 3, 5)
+    urgent.share.turn()
     assert started == [0, 0]
 
     urgent.end()
@@ -48,7 +48,7 @@ def test_strict_order_gives_a_free_slot_to_the_most_urgent() -> None:
 
 def test_strict_order_receives_less_urgent_ones_only_when_the_others_are_empty() -> None:
     """Not looked at, a message at hand, an answer with messages: each keeps the later topics from being received."""
-    pool, (urgent, bulk), _ = parts(StrictOrder(), 4, 0, 0)
+    _, (urgent, bulk), _ = parts(StrictOrder(), 4, 0, 0)
     assert bulk.share.room(0.0) == 0  # not looked at yet
 
     urgent.share.look.launched(0.0)
