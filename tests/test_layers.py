@@ -16,6 +16,7 @@ PACKAGES = ("messagequeue", "messagequeue_sqs")
 #: The layer of a module, or of every module of a package; the longest match counts.  What is not named is a composition
 #: (4): it may import everything, and only its like may import it.
 LAYERS = {
+    "messagequeue._batch": 0,
     "messagequeue._codec": 0,
     "messagequeue._errors": 0,
     "messagequeue._message": 0,
