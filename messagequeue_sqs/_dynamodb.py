@@ -79,10 +79,9 @@ class DynamoClient:
         try:
             answer: dict[str, Any] = await getattr(client, method)(**request)
         except Exception as error:  # whatever the SDK raises: the table says what it is, the cause is kept
-            code = error_code(error)
-            if code == "ConditionalCheckFailed":
+            if error_code(error) == "ConditionalCheckFailed":
                 raise ConditionFailedError(_response(error).get("Item") or {}) from error
-            raise _fault(error, code, method, str(request.get("TableName"))) from error
+            raise translate(error, method, str(request.get("TableName"))) from error
         return answer
 
     async def close(self) -> None:
@@ -151,8 +150,9 @@ def error_code(error: BaseException) -> str:
     return _faults.normal_code(str(code)) if code else type(error).__name__
 
 
-def _fault(error: Exception, code: str, method: str, table: str) -> IdempotencyStoreError:
-    response = _response(error)
+def translate(error: Exception, method: str, table: str) -> IdempotencyStoreError:
+    """Return what an exception of the SDK means, by the tables in `_faults`."""
+    response, code = _response(error), error_code(error)
     if "Error" in response:
         fault = _faults.fault_of_code(code, response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     else:

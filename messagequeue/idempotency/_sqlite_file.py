@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -18,6 +19,9 @@ T = TypeVar("T")
 VERSION = 1
 #: "mqid" as a number; so that no other program's file is taken for ours.
 APPLICATION = 0x6D716964
+
+#: Seconds between two looks whether another process has made the file.
+LOCK_PAUSE = 0.01
 
 #: Records removed in one transaction at most, so that none takes long.
 PURGE_ROWS = 500
@@ -51,12 +55,26 @@ class RecordFile:
             self._connection = sqlite3.connect(path, isolation_level=None, timeout=busy)
         try:
             with self._faults():
-                self._connection.execute("PRAGMA journal_mode = WAL")
+                self._keep_log(busy)
                 self._connection.execute(f"PRAGMA synchronous = {'FULL' if fsync else 'NORMAL'}")
                 self._prepare()
         except BaseException:
             self._connection.close()
             raise
+
+    def _keep_log(self, busy: float) -> None:
+        """Switch to a write-ahead log, in which readers and one writer do not hinder each other."""
+        deadline = time.monotonic() + busy
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                # Of several who make the file at once all but one are refused at once: SQLite waits for everything,
+                # but not for this, as two of them would wait for each other.
+                if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() >= deadline:
+                    raise
+            time.sleep(LOCK_PAUSE)
 
     def _prepare(self) -> None:
         with self._transaction() as run:

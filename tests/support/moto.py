@@ -1,4 +1,8 @@
-"""A DynamoDB for tests: moto's server, in a process of its own.  moto comes with the extra `test`."""
+"""
+A DynamoDB for tests: moto's server, in a process of its own.
+
+moto, and what its server needs, come with the extra `test`.
+"""
 
 from __future__ import annotations
 
