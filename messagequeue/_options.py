@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from difflib import get_close_matches
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 from ._errors import ConfigurationError, InvalidMessageError
 from ._message import AttributeValue
@@ -51,6 +51,7 @@ class ConsumeKwargs(TypedDict, total=False):
     retry_delay: float | None
     drain_timeout: float
     fatal_grace: float
+    max_decompressed: int
 
 
 def option(
@@ -147,9 +148,19 @@ class PublishOptions:
     entry_retries: int = option(
         3, "Resends of a single message that the broker itself reports as failed on its side.", low=0, high=100
     )
+    compression: Literal["none", "gzip", "zstd"] = option(
+        "none", "How bodies are compressed: `none`, `gzip` or `zstd`; consumers need no option to read them."
+    )
+    compression_threshold: int = option(
+        1_024, "The smallest body that is compressed; smaller ones are left alone.", unit="bytes", low=0
+    )
+    compression_level: int | None = option(
+        None, "1 to 9 for gzip, 1 to 22 for zstd; None: 6 and 3.", low=1, high=22, optional=True
+    )
 
     def __post_init__(self) -> None:
         check_options(self)
+        _check_compression(self.compression, self.compression_level)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +170,10 @@ class ConsumeOptions:
     concurrency: int = option(10, "Handlers running at once.", low=1, high=100_000)
     prefetch: int = option(
         0, "Messages received beyond those that can start; their leases are kept alive too.", low=0, high=100_000
+    )
+    adaptive: bool = option(
+        True,
+        "Receive ahead of free slots, several receives at once, while handlers finish faster than receives answer.",
     )
     batch_size: int = option(10, "Messages in one receive at most; a broker's own limit caps it.", low=1, high=10_000)
     wait_time: float = option(
@@ -210,6 +225,12 @@ class ConsumeOptions:
         unit="seconds",
         low=0,
     )
+    max_decompressed: int = option(
+        67_108_864,
+        "The largest body that a compressed one may become; beyond it, it cannot be decoded.",
+        unit="bytes",
+        low=1,
+    )
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -219,6 +240,19 @@ class ConsumeOptions:
                 f"heartbeat_interval={interval!r} is not below visibility_timeout={lease!r}: every lease would end "
                 "before its first prolongation; give half the lease or less"
             )
+
+
+#: The highest level of each algorithm that `PublishOptions.compression` may name.
+_LEVELS = {"none": 22, "gzip": 9, "zstd": 22}
+
+
+def _check_compression(algorithm: str, level: object) -> None:
+    if algorithm not in _LEVELS:
+        raise ConfigurationError(f"compression={algorithm!r}: give one of {', '.join(_LEVELS)}")
+    if level is not None and (not isinstance(level, int) or level > _LEVELS[algorithm]):
+        raise ConfigurationError(
+            f"compression_level={level!r}: {algorithm} takes whole numbers from 1 to {_LEVELS[algorithm]}"
+        )
 
 
 def as_float(value: float) -> float:

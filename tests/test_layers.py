@@ -23,6 +23,7 @@ LAYERS = {
     "messagequeue._protocols": 0,
     "messagequeue._version": 0,
     "messagequeue.driver": 0,
+    "messagequeue._compression": 1,
     "messagequeue.broker": 1,
     "messagequeue_sqs._api": 1,
     "messagequeue_sqs._claim_items": 1,
@@ -87,7 +88,9 @@ PURE_LAYERS = (0, 1)
 THIRD_PARTY = {
     "aioboto3": ("messagequeue_sqs._client", "messagequeue_sqs._dynamodb"),
     "aiobotocore": ("messagequeue_sqs._client", "messagequeue_sqs._dynamodb", "messagequeue_sqs._fast._sdk"),
+    "backports": ("messagequeue._compression",),
     "botocore": ("messagequeue_sqs._client", "messagequeue_sqs._fast._sdk"),
+    "compression": ("messagequeue._compression",),  # of the standard library from Python 3.14 on
     "opentelemetry": ("messagequeue.telemetry._otel",),
     "orjson": ("messagequeue_sqs._fast._json",),
     "pytest": ("messagequeue.testing.conformance",),

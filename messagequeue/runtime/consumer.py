@@ -10,6 +10,7 @@ from .._options import ConsumeOptions
 from .._protocols import ErrorSink, Handler, Middleware
 from ..driver import LeaseSource
 from ..middleware import compose
+from .opening import opened
 from .session import Session
 from .sink import Faults, logger
 from .stats import ConsumerStats
@@ -41,7 +42,7 @@ class RuntimeConsumer:
         self.options = options
         self.stats = ConsumerStats()
         self._source = source
-        self._handler = compose(handler, *middleware)
+        self._handler = opened(source, compose(handler, *middleware), max_decompressed=options.max_decompressed)
         self._faults = Faults(topic, on_error)
         self._on_closed = on_closed
         self._loop: asyncio.AbstractEventLoop | None = None

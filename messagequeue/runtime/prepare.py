@@ -8,16 +8,17 @@ its `Sender.measure()` checks.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import cast
+from typing import Protocol, cast
 
-from .._codec import Codec
+from .._codec import Codec, JSONCodec
+from .._compression import Compressor
 from .._errors import EncodeError, InvalidMessageError, PublishError, UnsupportedOptionError
 from .._message import AttributeValue, Outgoing
-from .._options import PublishKwargs, as_float, delay_seconds, refuse_unknown
-from ..driver import Capabilities, EncodedMessage, Sender
+from .._options import PublishKwargs, PublishOptions, as_float, delay_seconds, refuse_unknown
+from ..driver import Capabilities, EncodedMessage, PreparingSender, Sender
 
 #: A delay computed in floats may miss a multiple of its resolution by this much, in seconds.
 _ROUNDING = 1e-9
@@ -37,18 +38,44 @@ class Terms:
     attributes: Mapping[str, AttributeValue] | None = None
 
 
-_NO_TERMS = Terms()
+NO_TERMS = Terms()
+
+
+class Stage(Protocol):
+    """Makes one message of another; called once for each, after the codec."""
+
+    def __call__(self, message: EncodedMessage, /) -> EncodedMessage: ...
+
+
+def stages_of(sender: Sender, options: PublishOptions) -> tuple[Stage, ...]:
+    """
+    Return what is done to every message after the codec: compression, then what the sender asks for.
+
+    Raises:
+        ConfigurationError: the compression is not installed.
+    """
+    stages: list[Stage] = []
+    if options.compression != "none":
+        threshold, level = options.compression_threshold, options.compression_level
+        stages.append(Compressor(options.compression, threshold=threshold, level=level))
+    if isinstance(sender, PreparingSender):
+        stages.append(sender.prepare)
+    return tuple(stages)
 
 
 class Preparer:
     """Prepares the messages of one topic."""
 
-    __slots__ = ("_codec", "_sender", "_topic")
+    __slots__ = ("_codec", "_keyed", "_measure", "_plain", "_sender", "_stages", "_topic")
 
-    def __init__(self, topic: str, sender: Sender, codec: Codec) -> None:
+    def __init__(self, topic: str, sender: Sender, codec: Codec, stages: Sequence[Stage] = ()) -> None:
         self._topic = topic
         self._sender = sender
         self._codec = codec
+        self._keyed = sender.capabilities.ordering_key == "required"
+        self._measure = sender.measure
+        self._plain = type(codec) is JSONCodec
+        self._stages = stages
 
     def terms(self, options: Mapping[str, object]) -> Terms:
         """
@@ -60,7 +87,7 @@ class Preparer:
             UnsupportedOptionError: the topic cannot honour an option.
         """
         if not options:
-            return _NO_TERMS
+            return NO_TERMS
         refuse_unknown(options, PublishKwargs, "publish()")
         return self._terms(tuple(map(options.get, _NAMES)))
 
@@ -91,15 +118,27 @@ class Preparer:
         Raises:
             EncodeError, InvalidMessageError, MessageTooLargeError, UnsupportedOptionError: see `Publisher.publish()`.
         """
-        if terms.ordering_key is None and self._sender.capabilities.ordering_key == "required":
+        if self._keyed and terms.ordering_key is None:
             raise InvalidMessageError(
                 f"topic {self._topic!r} is FIFO: pass ordering_key=… on every publish", topic=self._topic
             )
         try:
-            message = EncodedMessage(
-                self._encode(data), terms.ordering_key, terms.deduplication_key, terms.delay, terms.attributes
-            )
-            return message, self._sender.measure(message)
+            # ASCII text is its own body; so says the codec too, after some questions.
+            as_it_is = self._plain and type(data) is str and data.isascii()
+            body = data if as_it_is else self._encode(data)
+            if terms is NO_TERMS:
+                message = EncodedMessage(body)  # type: ignore[arg-type]
+            else:
+                message = EncodedMessage(
+                    body,  # type: ignore[arg-type]
+                    terms.ordering_key,
+                    terms.deduplication_key,
+                    terms.delay,
+                    terms.attributes,
+                )
+            for stage in self._stages:
+                message = stage(message)
+            return message, self._measure(message)
         except PublishError as error:
             error.topic = self._topic
             raise

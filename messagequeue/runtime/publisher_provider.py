@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from .._codec import Codec
+from .._compression import require_compression
 from .._errors import ClosedError
 from .._options import PublishOptions
 from ..driver import Sender
@@ -25,11 +26,15 @@ class RuntimePublisherProvider(ABC):
         name: The provider's name, for error texts.
         options: How every publisher gathers and sends.
         codec: Encodes the data; `JSONCodec` where None.
+
+    Raises:
+        ConfigurationError: the compression that *options* ask for is not installed.
     """
 
     def __init__(self, name: str, options: PublishOptions | None = None, *, codec: Codec | None = None) -> None:
         self.name = name
         self.options = options or PublishOptions()
+        require_compression(self.options.compression)
         self._codec = codec
         self._publishers: dict[str, RuntimePublisher] = {}
         self._opening: dict[str, asyncio.Task[RuntimePublisher]] = {}
