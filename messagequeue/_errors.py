@@ -21,6 +21,8 @@ Every error and signal of `messagequeue`; not where foreign errors are translate
         ├── SettleError
         └── LeaseLostError
 
+    (idempotency has its own branch, `IdempotencyError`)
+
     Signal                      raised by handlers to say what becomes of a message; not an error
     ├── RetryLater
     ├── Discard
@@ -72,6 +74,8 @@ class ErrorCode(StrEnum):
     """More messages are waiting than the publisher may hold."""
     HANDLER = "handler"
     LEASE_LOST = "lease_lost"
+    IN_PROGRESS = "in_progress"
+    """Somebody else is doing the same work."""
     OTHER = "other"
 
 
