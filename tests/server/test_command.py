@@ -85,6 +85,9 @@ def test_command_checks_signatures_where_it_has_keys() -> None:
         (["--queues", "nowhere.toml"], {}, "nowhere.toml"),
         ([], {"MESSAGEQUEUE_SERVE_KEYS": "x"}, "a line is no ID:SECRET"),
         (["--account", "7"], {}, "give twelve digits"),
+        (["--fsync", "always"], {}, "--fsync needs --data"),
+        (["--data", "x", "--memory"], {}, "not allowed with"),
+        (["--data", "/dev/null/x"], {}, "the data folder '/dev/null/x' cannot be used"),
     ],
 )
 def test_command_says_what_is_wrong(arguments: list[str], environment: dict[str, str], says: str) -> None:
@@ -106,3 +109,31 @@ def test_command_says_that_its_address_is_taken() -> None:
 
     assert process.returncode == 1
     assert "cannot listen on 127.0.0.1:" in log
+
+
+def test_command_keeps_what_it_answered_in_its_folder(tmp_path: Path) -> None:
+    """After SIGKILL as after SIGTERM; a changed declaration changes the queue, and what it does not name stays."""
+    file, data = tmp_path / "queues.toml", tmp_path / "data"
+    arguments = ("--queues", str(file), "--data", str(data), "--log-json")
+    file.write_text('[queues.orders]\nDelaySeconds = 7\ntags = { a = "b" }\n')
+    with serving(*arguments) as (process, url):
+        status, sent = posted(url, "SendMessage", QueueUrl="orders", MessageBody="x", DelaySeconds=0)
+        posted(url, "SetQueueAttributes", QueueUrl="orders", Attributes={"VisibilityTimeout": "77"})
+        process.kill()
+        _, log = process.communicate(timeout=10)
+    file.write_text('[queues.orders]\nDelaySeconds = 8\ntags = { c = "d" }\n')
+    with serving(*arguments) as (process, url):
+        _, received = posted(url, "ReceiveMessage", QueueUrl="orders")
+        _, described = posted(url, "GetQueueAttributes", QueueUrl="orders", AttributeNames=["All"])
+        _, tags = posted(url, "ListQueueTags", QueueUrl="orders")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=10)
+
+    assert status == 200
+    assert json.loads(log.splitlines()[0])["data"] == str(data)
+    assert [message["MessageId"] for message in received["Messages"]] == [sent["MessageId"]]  # type: ignore[index]
+    attributes = described["Attributes"]  # type: ignore[index]
+    assert (attributes["DelaySeconds"], attributes["VisibilityTimeout"]) == ("8", "77")
+    assert tags == {"Tags": {"a": "b", "c": "d"}}
+    assert process.returncode == 0
+    assert sorted(path.name for path in data.iterdir()) == ["lock", "queues.sqlite3"]

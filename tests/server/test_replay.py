@@ -222,6 +222,20 @@ def test_cooldowns_outlive_the_process(json_client: Client, journal: Tape | Fold
     assert server.broker.notes("sqs:deleted:") == {}
 
 
+def test_how_many_may_be_in_flight_is_the_servers_to_say(json_client: Client, journal: Tape | Folder) -> None:
+    """Not what it was when the queue was made (behaviour 124)."""
+    server = json_client.server
+    recorded(server, journal)
+    url = json_client.create("q")
+    for body in ("1", "2"):
+        json_client.send(url, body)
+
+    server.options = EngineOptions(max_in_flight=1)
+    killed(server, journal)
+
+    assert json_client.bodies(url) == ["1"]
+
+
 def test_queue_of_another_face_is_found_and_can_be_changed(
     server: Driven, json_client: Client, journal: Tape | Folder
 ) -> None:
