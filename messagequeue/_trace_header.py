@@ -33,8 +33,8 @@ def traceparent_of(header: str) -> str | None:
     """
     Return the traceparent of an X-Ray *header*, or None where it names no trace and parent.
 
-    Only `Sampled=1` says that the trace is recorded; `?`, which leaves that open, and no word of it do not.  Other parts,
-    such as `Self` and `Lineage`, are left out.
+    Only `Sampled=1` says that the trace is recorded; `?`, which leaves that open, and no word of it do not.  Other
+    parts, such as `Self` and `Lineage`, are left out.
     """
     if len(header) > _LONGEST:
         return None

@@ -304,13 +304,14 @@ class ProviderSpec:
     Attributes:
         name: The provider's name in configuration, `[a-z][a-z0-9]*`; equal to the entry point's.
         config: A frozen dataclass whose fields are the provider's options; its constructor validates them.
-        publisher: Makes the publishing half of an instance of *config*.
-        consumer: Makes the consuming half.
+        publisher: Makes the publishing half of an instance of *config*.  Where the application wants telemetry it is
+            called with `telemetry=`, too; one that takes no such argument is refused then.
+        consumer: Makes the consuming half, likewise.
         url_path: The option that a URL's path sets (`embedded:///path`); None where the path must be empty.
     """
 
     name: str
     config: type[Any]
-    publisher: Callable[[Any], PublisherProvider]
-    consumer: Callable[[Any], ConsumerProvider]
+    publisher: Callable[..., PublisherProvider]
+    consumer: Callable[..., ConsumerProvider]
     url_path: str | None = None

@@ -7,10 +7,18 @@ from typing import Any, cast
 
 from .._errors import ConsumeError
 from .._message import Message
-from ..driver import Capabilities, Delivery, LeaseSource, Limits
+from .._protocols import Handler
+from ..driver import Capabilities, Delivery, LeaseSource, Limits, OpeningSource
 from ..telemetry import ConsumerTelemetry
 
 Results = Sequence[ConsumeError | None]
+
+
+def observed_source(source: LeaseSource, telemetry: ConsumerTelemetry) -> LeaseSource:
+    """Return *source*, its calls told to *telemetry*."""
+    if isinstance(source, OpeningSource):
+        return ObservedOpeningSource(source, telemetry)
+    return ObservedSource(source, telemetry)
 
 
 class ObservedLease:
@@ -88,3 +96,14 @@ class ObservedSource:
             raise
         settling.end(results)
         return results
+
+
+class ObservedOpeningSource(ObservedSource):
+    """The same over an `OpeningSource`."""
+
+    def __init__(self, source: OpeningSource, telemetry: ConsumerTelemetry) -> None:
+        super().__init__(source, telemetry)
+        self._opening = source
+
+    def opening(self, handler: Handler, /) -> Handler:
+        return self._opening.opening(handler)

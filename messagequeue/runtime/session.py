@@ -17,11 +17,13 @@ from .._errors import HandlerError, LeaseLostError, MessageQueueError
 from .._options import ConsumeOptions
 from .._protocols import Handler
 from ..driver import Delivery, LeaseSource
+from ..telemetry import ConsumerTelemetry
 from .ahead import Ahead
 from .dispatch import Cancelled, Held, Lanes, State
 from .following import Following
 from .heartbeat import Heart
 from .leases import LeaseBook, LeaseTerms, terms_of
+from .observed_handling import observed
 from .outcome import NotAsyncError
 from .polling import Polling
 from .settling import Settling
@@ -58,6 +60,7 @@ class Session:
         options: ConsumeOptions,
         faults: Faults,
         stats: ConsumerStats,
+        telemetry: ConsumerTelemetry | None = None,
     ) -> None:
         self._topic = topic
         self._source = source
@@ -65,6 +68,7 @@ class Session:
         self._options = options
         self._faults = faults
         self._stats = stats
+        self._telemetry = telemetry
         self._loop = asyncio.get_running_loop()
         self._lanes = self._new_lanes(ordered=source.capabilities.ordering)
         self._held: dict[str, Held] = {}
@@ -114,6 +118,16 @@ class Session:
     def runs(self, task: asyncio.Task[Any] | None) -> bool:
         """Whether *task* is that of a handler."""
         return task in self._handlers
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that were received and are neither settled nor handed back."""
+        return len(self._held) + self._settling.pending
+
+    @property
+    def blocked_keys(self) -> int:
+        """Ordering keys whose messages wait for one that failed; may be read from any thread."""
+        return self._lanes.blocked(self._loop.time())
 
     async def run(self) -> None:
         """
@@ -238,7 +252,9 @@ class Session:
         self._running += 1
         held.state = State.RUNNING
         name, ended = f"messagequeue handler {self._topic} {held.id}", partial(self._ended, held)
-        task = self._handlers.begin(self._work(held), name=name, ended=ended)
+        telemetry = self._telemetry
+        work = self._work(held) if telemetry is None else observed(telemetry, held, self._work)
+        task = self._handlers.begin(work, name=name, ended=ended)
         if not task.done():
             held.task = task
 

@@ -16,6 +16,7 @@ from ._names import INSTRUMENTS, OUTCOMES, Instrument
 from ._protocol import (
     ConsumerTelemetry,
     Destination,
+    Ending,
     Processing,
     PublisherTelemetry,
     Readings,
@@ -34,6 +35,7 @@ __all__ = [
     "OUTCOMES",
     "ConsumerTelemetry",
     "Destination",
+    "Ending",
     "Instrument",
     "OpenTelemetry",
     "Processing",

@@ -148,7 +148,10 @@ CONTEXT_SKIPPED = Instrument(
 
 # -- read when metrics are collected
 PENDING = Instrument(
-    "messagequeue.publisher.pending", "observed up-down counter", "{message}", "Messages that wait to be sent or are on their way."
+    "messagequeue.publisher.pending",
+    "observed up-down counter",
+    "{message}",
+    "Messages that wait to be sent or are on their way.",
 )
 RESENT = Instrument(
     "messagequeue.publisher.resent",
@@ -157,9 +160,14 @@ RESENT = Instrument(
     "Messages that were sent once more, as the broker had failed on its own side.",
 )
 IN_FLIGHT = Instrument(
-    "messagequeue.consumer.in_flight", "observed up-down counter", "{message}", "Messages that were received and are not settled."
+    "messagequeue.consumer.in_flight",
+    "observed up-down counter",
+    "{message}",
+    "Messages that were received and are not settled.",
 )
-RUNNING = Instrument("messagequeue.consumer.running", "observed up-down counter", "{message}", "Messages whose handler runs.")
+RUNNING = Instrument(
+    "messagequeue.consumer.running", "observed up-down counter", "{message}", "Messages whose handler runs."
+)
 BLOCKED_KEYS = Instrument(
     "messagequeue.consumer.blocked_keys",
     "observed up-down counter",

@@ -103,19 +103,27 @@ class Settling(Protocol):
     def end(self, result: Sequence[ConsumeError | None] | BaseException, /) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """
+    How the handling of one message ended.
+
+    Attributes:
+        outcome: One of `OUTCOMES`.
+        error: What was raised, if so; a signal is no error.
+    """
+
+    outcome: str
+    error: BaseException | None = None
+
+
 class Processing(Protocol):
     """One call of a handler, with one message or several."""
 
     def current(self) -> AbstractContextManager[None]: ...
 
-    def end(self, outcome: str, error: BaseException | None, /) -> None:
-        """
-        The handler is over.
-
-        Args:
-            outcome: One of `OUTCOMES`.
-            error: What it raised, if so; a signal is no error.
-        """
+    def end(self, endings: Sequence[Ending], /) -> None:
+        """The handler is over.  One ending for each message, in order."""
         ...
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from opentelemetry import trace
@@ -17,7 +18,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import INVALID_SPAN, SpanKind
 from opentelemetry.util.types import AttributeValue
 
-from ..._errors import ConsumeError, LeaseLostError
+from ..._errors import ConsumeError
 from ..._message import Message
 from ...driver import Delivery
 from .._names import (
@@ -30,6 +31,7 @@ from .._names import (
     PROCESS,
     RECEIVE,
 )
+from .._protocol import Ending
 from ._propagation import Propagation, span_context
 from ._topic import Current, Topic, error_type, with_span
 
@@ -78,79 +80,68 @@ class OtelReceiving:
         self._began = consumer.topic.clock()
 
     def end(self, result: Sequence[Delivery] | BaseException, /) -> None:
+        failed = isinstance(result, BaseException)
+        if isinstance(result, asyncio.CancelledError) or not (failed or result):
+            return  # the end of the consumer, or nothing came, which a counter knows
         topic = self._consumer.topic
         seconds = topic.clock() - self._began
-        if isinstance(result, asyncio.CancelledError) or result == ():
-            return
-        failed = isinstance(result, BaseException)
-        messages = [] if isinstance(result, BaseException) else [delivery.message for delivery in result]
-        if not messages and not failed:
-            return  # nothing came: a counter knows
         kind = error_type(result) if isinstance(result, BaseException) else None
         topic.meters.duration.record(seconds, topic.series(RECEIVE, kind))
-        if not topic.choices.receive_spans:
-            return
+        if topic.choices.receive_spans:
+            self._record(result, seconds)
+
+    def _record(self, result: Sequence[Delivery] | BaseException, seconds: float) -> None:
+        topic = self._consumer.topic
+        messages = [] if isinstance(result, BaseException) else [delivery.message for delivery in result]
         links = [span_context(each) for each in self._consumer.contexts(messages)]
-        span = topic.begin(RECEIVE, SpanKind.CLIENT, context=Context(), links=links, ago=seconds)
-        span.set_attribute(MESSAGE_COUNT, len(messages))
+        about = {MESSAGE_COUNT: len(messages)}
+        receive = topic.begin(RECEIVE, SpanKind.CLIENT, context=Context(), links=links, ago=seconds, attributes=about)
         if isinstance(result, BaseException):
-            topic.fail(span, result)
-        span.end()
+            topic.fail(receive.span, result)
+        receive.end()
 
 
 class OtelSettling:
     """One call about messages that were received."""
 
-    __slots__ = ("_began", "_operation", "_span", "_topic")
+    __slots__ = ("_call", "_operation", "_topic")
 
     def __init__(self, consumer: OtelConsumer, operation: str, messages: Sequence[Message]) -> None:
         topic = self._topic = consumer.topic
         self._operation = operation
         contexts = consumer.contexts(messages)
         links = [span_context(each) for each in contexts]
-        if len(messages) == 1:
-            attributes: dict[str, AttributeValue] = {MESSAGE_ID: messages[0].id}
-        else:
-            attributes = {MESSAGE_COUNT: len(messages)}
-        self._began = topic.clock()
-        self._span = topic.begin(
-            operation, SpanKind.CLIENT, context=consumer.parent(contexts), links=links, attributes=attributes
+        about: dict[str, AttributeValue] = (
+            {MESSAGE_ID: messages[0].id} if len(messages) == 1 else {MESSAGE_COUNT: len(messages)}
         )
+        parent = consumer.parent(contexts)
+        self._call = topic.begin(operation, SpanKind.CLIENT, context=parent, links=links, attributes=about)
 
     def end(self, result: Sequence[ConsumeError | None] | BaseException, /) -> None:
-        if isinstance(result, BaseException):
-            first: BaseException | None = result
-        else:
-            errors = [error for error in result if error is not None]
-            first = errors[0] if errors else None
-            if errors and len(result) > 1:
-                self._span.set_attribute(FAILED_COUNT, len(errors))
-        kind = None
-        if first is not None:
-            kind = "cancelled" if isinstance(first, asyncio.CancelledError) else error_type(first)
-            self._topic.fail(self._span, first, kind)
-        seconds = self._topic.clock() - self._began
-        self._topic.meters.duration.record(seconds, self._topic.series(self._operation, kind))
-        self._span.end()
+        topic, span, kind = self._topic, self._call.span, None
+        errors = [result] if isinstance(result, BaseException) else [error for error in result if error is not None]
+        if errors:
+            kind = "cancelled" if isinstance(errors[0], asyncio.CancelledError) else error_type(errors[0])
+            topic.fail(span, errors[0], kind)
+            if not isinstance(result, BaseException) and len(result) > 1:
+                span.set_attribute(FAILED_COUNT, len(errors))
+        topic.meters.duration.record(self._call.end(), topic.series(self._operation, kind))
 
 
 class OtelProcessing:
     """One call of a handler."""
 
-    __slots__ = ("_began", "_context", "_count", "_span", "_topic")
+    __slots__ = ("_context", "_process", "_topic")
 
     def __init__(self, consumer: OtelConsumer, messages: Sequence[Message]) -> None:
         topic = self._topic = consumer.topic
-        self._count = len(messages)
         contexts = consumer.contexts(messages)
         parent = consumer.parent(contexts)
         around = span_context(None)  # of whoever called consume(): it is linked to and no more
         links = [*(span_context(each) for each in contexts), around]
-        self._began = topic.clock()
-        self._span = topic.begin(
-            PROCESS, SpanKind.CONSUMER, context=parent, links=links, attributes=_about(messages)
-        )
-        self._context = with_span(self._span, parent)
+        about = _about(messages)
+        self._process = topic.begin(PROCESS, SpanKind.CONSUMER, context=parent, links=links, attributes=about)
+        self._context = with_span(self._process.span, parent)
         now = time.time()
         for message in messages:
             if message.published_at is not None:
@@ -159,24 +150,26 @@ class OtelProcessing:
     def current(self) -> Current:
         return Current(self._context)
 
-    def end(self, outcome: str, error: BaseException | None, /) -> None:
-        topic = self._topic
-        kind = None
-        if error is not None:
-            kind = _kind(outcome, error)
-            topic.fail(self._span, error, kind)
-        self._span.set_attribute(OUTCOME, outcome)
-        series = topic.series(PROCESS, kind, outcome)
-        topic.meters.processing.record(topic.clock() - self._began, series)
-        topic.meters.consumed.add(self._count, series)
-        self._span.end()
+    def end(self, endings: Sequence[Ending], /) -> None:
+        topic, span = self._topic, self._process.span
+        failed = [each for each in endings if each.error is not None]
+        worst = failed[0] if failed else endings[0]
+        if worst.error is not None:
+            topic.fail(span, worst.error, _kind(worst))
+        if len(endings) == 1:
+            span.set_attribute(OUTCOME, worst.outcome)
+        elif failed:
+            span.set_attribute(FAILED_COUNT, len(failed))
+        topic.meters.processing.record(self._process.end(), topic.series(PROCESS, _kind(worst), worst.outcome))
+        for (kind, outcome), count in Counter((_kind(each), each.outcome) for each in endings).items():
+            topic.meters.consumed.add(count, topic.series(PROCESS, kind, outcome))
 
 
-def _kind(outcome: str, error: BaseException) -> str:
+def _kind(ending: Ending) -> str | None:
     """The name of a failure: the consumer's reason for a cancellation says more than that it was one."""
-    if isinstance(error, LeaseLostError | asyncio.CancelledError | TimeoutError) and outcome != "failed":
-        return outcome
-    return error_type(error)
+    if ending.error is None:
+        return None
+    return error_type(ending.error) if ending.outcome in ("failed", "undecodable") else ending.outcome
 
 
 def _about(messages: Sequence[Message]) -> dict[str, AttributeValue]:

@@ -1,5 +1,5 @@
 """
-The instruments that are read when metrics are collected; from counters that are there anyway, so that they cost nothing.
+The instruments that are read when metrics are collected, from counters that are there anyway: they cost nothing else.
 
 A meter keeps the first callback of an instrument and forgets any other.  Hence there is one `Observed` per meter
 provider, whoever asks for it.
@@ -44,13 +44,11 @@ class Observed:
         self._watched: dict[object, tuple[Labels, Readings]] = {}
         self._kept: defaultdict[tuple[str, Labels], float] = defaultdict(float)  # of what is watched no more
         for instrument in INSTRUMENTS:
+            given = instrument.name, [self._callback(instrument)], instrument.unit, instrument.doc
             if instrument.kind == "observed counter":
-                make = meter.create_observable_counter
+                meter.create_observable_counter(*given)
             elif instrument.kind == "observed up-down counter":
-                make = meter.create_observable_up_down_counter
-            else:
-                continue
-            make(instrument.name, [self._callback(instrument)], instrument.unit, instrument.doc)
+                meter.create_observable_up_down_counter(*given)
 
     def watch(self, destination: Destination, read: Readings) -> Callable[[], None]:
         """See `Telemetry.watch()`."""
@@ -78,7 +76,7 @@ class Observed:
                 sums = {labels: value for (kept, labels), value in self._kept.items() if kept == name}
                 for labels, read in self._watched.values():
                     if (value := read().get(name)) is not None:
-                        sums[labels] = sums.get(labels, 0.0) + value
+                        sums[labels] = sums.get(labels, 0) + value
             return [Observation(value, dict(labels)) for labels, value in sums.items()]
 
         return observe

@@ -1,8 +1,11 @@
 """
 What is recorded of a publisher.
 
-    publish(), publish_nowait()   send (PRODUCER), from the call to the broker's answer; its context goes with the message
-    publish_many()                send (CLIENT) for the call; create (PRODUCER) for each message, whose context goes with it
+    send (PRODUCER)    a `publish()` or `publish_nowait()`, from the call to the broker's answer
+    send (CLIENT)      a `publish_many()`; links to the spans of its messages
+    create (PRODUCER)  a message of a `publish_many()`, where it is taken
+
+The context of the PRODUCER goes with the message.
 """
 
 from __future__ import annotations
@@ -72,15 +75,15 @@ class OtelPublisher:
 class OtelSending:
     """One call of a publisher."""
 
-    __slots__ = ("_began", "_handed_over", "_many", "_span", "_topic")
+    __slots__ = ("_handed_over", "_many", "_span", "_timed", "_topic")
 
     def __init__(self, topic: Topic, *, many: bool) -> None:
         self._topic = topic
         self._many = many
         self._handed_over = 0
         creates = many and topic.choices.create_spans
-        self._began = topic.clock()
-        self._span = topic.begin(SEND, SpanKind.CLIENT if creates else SpanKind.PRODUCER)
+        self._timed = topic.begin(SEND, SpanKind.CLIENT if creates else SpanKind.PRODUCER)
+        self._span = self._timed.span
 
     def current(self) -> Current:
         return Current(current.set_value(_SENDING, self, with_span(self._span)))
@@ -102,32 +105,32 @@ class OtelSending:
             return now
         if not self._topic.choices.create_spans:
             return now
-        span = self._topic.begin(CREATE, SpanKind.PRODUCER, context=now, attributes={**attributes})
-        span.end()
-        self._span.add_link(span.get_span_context())
-        return with_span(span, now)
+        created = self._topic.begin(CREATE, SpanKind.PRODUCER, context=now, attributes=attributes)
+        created.end()
+        self._span.add_link(created.span.get_span_context())
+        return with_span(created.span, now)
 
     # -- the end
 
     def end(self, result: Receipt | Sequence[Receipt | PublishError] | BaseException, /) -> None:
         if isinstance(result, BaseException):
-            self._failed(result)
+            kind = self._failed(result)
         elif isinstance(result, Receipt):
+            kind = None
             self._span.set_attribute(MESSAGE_ID, result.message_id)
-            self._measure(None)
             self._count(1, None)
         else:
-            self._many_ended(result)
-        self._span.end()
+            kind = self._many_ended(result)
+        self._topic.meters.duration.record(self._timed.end(), self._topic.series(SEND, kind))
 
-    def _failed(self, error: BaseException) -> None:
+    def _failed(self, error: BaseException) -> str:
         kind = "cancelled" if isinstance(error, asyncio.CancelledError) else error_type(error)
         self._topic.fail(self._span, error, kind)
-        self._measure(kind)
-        if self._handed_over and kind != "cancelled":
+        if kind != "cancelled":
             self._count(self._handed_over, kind)
+        return kind
 
-    def _many_ended(self, results: Sequence[Receipt | PublishError]) -> None:
+    def _many_ended(self, results: Sequence[Receipt | PublishError]) -> str | None:
         errors = Counter(error_type(result) for result in results if not isinstance(result, Receipt))
         failed = errors.total()
         self._span.set_attribute(MESSAGE_COUNT, len(results))
@@ -135,16 +138,13 @@ class OtelSending:
         if first is not None:
             self._span.set_attribute(FAILED_COUNT, failed)
             self._topic.fail(self._span, first)
-        self._measure(None if first is None else error_type(first))
         self._count(len(results) - failed, None)
         refused = len(results) - self._handed_over
         for kind, count in sorted(errors.items(), key=lambda item: item[0] not in _LOCAL):
             here = min(count, refused) if kind in _LOCAL else 0
             refused -= here
             self._count(count - here, kind)
-
-    def _measure(self, kind: str | None) -> None:
-        self._topic.meters.duration.record(self._topic.clock() - self._began, self._topic.series(SEND, kind))
+        return None if first is None else error_type(first)
 
     def _count(self, messages: int, kind: str | None) -> None:
         if messages > 0:

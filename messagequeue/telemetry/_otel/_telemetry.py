@@ -1,4 +1,4 @@
-"""The `Telemetry` that an application gives to its providers; what is recorded of a topic is `_publisher`'s and so on."""
+"""The `Telemetry` that an application gives to its providers; not what is recorded of a topic."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Token
 from dataclasses import dataclass
 from types import TracebackType
@@ -17,7 +17,6 @@ from opentelemetry.util.types import AttributeValue
 from ..._errors import MessageQueueError
 from .._names import (
     CLIENT_ID,
-    DESTINATION,
     ERROR_TYPE,
     MOST_ERROR_TYPES,
     OPERATION_NAME,
@@ -30,6 +29,8 @@ from .._protocol import Destination
 from ._metrics import Meters
 from ._observing import labels_of
 
+_NANO = 1e9
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
@@ -41,6 +42,28 @@ class Choices:
     record_exceptions: bool
     client_id: str | None
     clock: Callable[[], float]
+
+
+class Timed:
+    """
+    An operation under way.
+
+    Its time is measured once, by the application's clock, so that the span and the histogram say the same.
+    """
+
+    __slots__ = ("_began", "_began_ns", "_clock", "span")
+
+    def __init__(self, span: Span, clock: Callable[[], float], began: float, began_ns: int) -> None:
+        self.span = span
+        self._clock = clock
+        self._began = began
+        self._began_ns = began_ns
+
+    def end(self) -> float:
+        """End the span and return the seconds that the operation took."""
+        seconds = self._clock() - self._began
+        self.span.end(self._began_ns + int(seconds * _NANO))
+        return seconds
 
 
 class Topic:
@@ -69,10 +92,10 @@ class Topic:
         context: Context | None = None,
         links: Sequence[SpanContext] = (),
         ago: float = 0.0,
-        attributes: dict[str, AttributeValue] | None = None,
-    ) -> Span:
+        attributes: Mapping[str, AttributeValue] | None = None,
+    ) -> Timed:
         """
-        Begin a span.
+        Begin an operation and its span.
 
         Args:
             context: Its parent's; None: what is current.
@@ -85,14 +108,10 @@ class Topic:
             OPERATION_TYPE: OPERATION_TYPES[operation],
             **(attributes or {}),
         }
-        return self._tracer.start_span(
-            f"{operation} {self._name}",
-            context,
-            kind,
-            given,
-            [Link(each) for each in links if each.is_valid],
-            start_time=time.time_ns() - int(ago * 1e9) if ago else None,
-        )
+        began = time.time_ns() - int(ago * _NANO)
+        found = [Link(each) for each in links if each.is_valid]
+        span = self._tracer.start_span(f"{operation} {self._name}", context, kind, given, found, began)
+        return Timed(span, self.clock, self.clock() - ago, began)
 
     def fail(self, span: Span, error: BaseException, kind: str | None = None) -> None:
         """Mark *span* as failed by *error*; *kind* is what it is called, where not by its own name."""
@@ -108,9 +127,7 @@ class Topic:
 
     # -- series
 
-    def series(
-        self, operation: str, error: str | None = None, outcome: str | None = None
-    ) -> dict[str, AttributeValue]:
+    def series(self, operation: str, error: str | None = None, outcome: str | None = None) -> dict[str, AttributeValue]:
         """Return the attributes of a measurement; as many different ones as there are operations and kinds of error."""
         if error is not None:
             error = self._bounded(error)
