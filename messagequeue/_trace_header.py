@@ -38,7 +38,10 @@ def traceparent_of(header: str) -> str | None:
     """
     if len(header) > _LONGEST:
         return None
-    parts = dict(part.strip().partition("=")[::2] for part in header.lower().split(";"))
+    parts: dict[str, str] = {}
+    for part in header.lower().split(";"):
+        name, _, value = part.strip().partition("=")
+        parts[name] = value
     root, parent = _ROOT.fullmatch(parts.get("root", "")), parts.get("parent", "")
     if root is None or not _PARENT.fullmatch(parent):
         return None

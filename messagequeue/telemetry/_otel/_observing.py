@@ -42,7 +42,7 @@ class Observed:
     def __init__(self, meter: Meter) -> None:
         self._lock = threading.Lock()
         self._watched: dict[object, tuple[Labels, Readings]] = {}
-        self._kept: defaultdict[tuple[str, Labels], float] = defaultdict(float)  # of what is watched no more
+        self._kept: defaultdict[tuple[str, Labels], float] = defaultdict(int)  # of what is watched no more
         for instrument in INSTRUMENTS:
             given = instrument.name, [self._callback(instrument)], instrument.unit, instrument.doc
             if instrument.kind == "observed counter":

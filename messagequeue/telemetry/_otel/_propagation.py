@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.propagators.textmap import Getter, TextMapPropagator
+from opentelemetry.propagators.textmap import Getter, Setter, TextMapPropagator
 from opentelemetry.trace import SpanContext
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -41,7 +41,14 @@ class AttributeGetter(Getter[Attributes]):
         return list(carrier)
 
 
-_GETTER = AttributeGetter()
+class AttributeSetter(Setter[dict[str, str]]):
+    """Writes attributes, named exactly as the propagator says."""
+
+    def set(self, carrier: dict[str, str], key: str, value: str) -> None:
+        carrier[key] = value
+
+
+_GETTER, _SETTER = AttributeGetter(), AttributeSetter()
 
 
 class Propagation:
@@ -63,7 +70,7 @@ class Propagation:
         """Return the attributes of *context*."""
         carrier: dict[str, str] = {}
         try:
-            self._propagator.inject(carrier, context)
+            self._propagator.inject(carrier, context, _SETTER)
         except Exception:
             self._warn()
             return {}
@@ -83,7 +90,7 @@ class Propagation:
             except Exception:
                 self._warn()
         if traceparent is not None and not span_context(context).is_valid:
-            context = _W3C.extract({_TRACEPARENT: traceparent}, context)
+            context = _W3C.extract({_TRACEPARENT: traceparent}, context, _GETTER)
         return context
 
     def _warn(self) -> None:
