@@ -16,6 +16,7 @@ Every error and signal of `messagequeue`; not where foreign errors are translate
     └── ConsumeError
         ├── ReceiveError
         ├── DecodeError
+        │   └── UnroutedError
         ├── HandlerError
         ├── SettleError
         └── LeaseLostError
@@ -253,6 +254,10 @@ class DecodeError(ConsumeError, ValueError):
     """A message's body or attributes cannot be read; it was not given to the handler and not deleted."""
 
     default_code = ErrorCode.DECODE
+
+
+class UnroutedError(DecodeError):
+    """A message is of a type that a `Router` has no handler for; it was not handled and not deleted."""
 
 
 class HandlerError(ConsumeError):

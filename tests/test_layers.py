@@ -16,6 +16,7 @@ PACKAGES = ("messagequeue", "messagequeue_sqs")
 #: The layer of a module, or of every module of a package; the longest match counts.  What is not named is a composition
 #: (4): it may import everything, and only its like may import it.
 LAYERS = {
+    "messagequeue._batch": 0,
     "messagequeue._codec": 0,
     "messagequeue._errors": 0,
     "messagequeue._message": 0,
@@ -48,6 +49,7 @@ LAYERS = {
     "messagequeue.embedded._hub": 2,
     "messagequeue.embedded._sender": 2,
     "messagequeue.embedded._source": 2,
+    "messagequeue.handlers": 2,
     "messagequeue.idempotency": 2,
     "messagequeue.idempotency._errors": 1,
     "messagequeue.idempotency._keys": 1,
@@ -91,8 +93,10 @@ THIRD_PARTY = {
     "backports": ("messagequeue._compression",),
     "botocore": ("messagequeue_sqs._client", "messagequeue_sqs._fast._sdk"),
     "compression": ("messagequeue._compression",),  # of the standard library from Python 3.14 on
+    "msgspec": ("messagequeue.handlers._foreign",),
     "opentelemetry": ("messagequeue.telemetry._otel",),
     "orjson": ("messagequeue_sqs._fast._json",),
+    "pydantic": ("messagequeue.handlers._foreign",),
     "pytest": ("messagequeue.testing.conformance",),
     "redis": ("messagequeue.idempotency.redis",),
     "tenacity": ("messagequeue.runtime.backoff",),

@@ -13,9 +13,11 @@ import pytest
 
 import messagequeue
 import messagequeue.driver
+import messagequeue.handlers
 import messagequeue.idempotency
 import messagequeue.idempotency.redis
 import messagequeue.middleware
+import messagequeue.priority
 import messagequeue.runtime
 import messagequeue.testing
 import messagequeue_sqs
@@ -24,9 +26,11 @@ import messagequeue_sqs.idempotency
 PUBLIC = [
     messagequeue,
     messagequeue.driver,
+    messagequeue.handlers,
     messagequeue.idempotency,
     messagequeue.idempotency.redis,
     messagequeue.middleware,
+    messagequeue.priority,
     messagequeue.runtime,
     messagequeue.testing,
     messagequeue_sqs,
@@ -35,6 +39,7 @@ PUBLIC = [
 
 #: The contract of `import messagequeue`: removing one of these breaks other people's programs.
 NAMES = {
+    "BatchHandler",
     "ClosedError",
     "Codec",
     "Config",
@@ -61,6 +66,7 @@ NAMES = {
     "MessageTooLargeError",
     "Middleware",
     "Outgoing",
+    "PartialFailure",
     "ProviderConfig",
     "ProviderNotInstalledError",
     "Publish",
@@ -75,6 +81,7 @@ NAMES = {
     "RetryLater",
     "SettleError",
     "UnknownProviderError",
+    "UnroutedError",
     "UnsupportedOptionError",
     "__version__",
     "compose",

@@ -66,7 +66,7 @@ class Session:
         self._faults = faults
         self._stats = stats
         self._loop = asyncio.get_running_loop()
-        self._lanes = Lanes(ordered=source.capabilities.ordering)
+        self._lanes = self._new_lanes(ordered=source.capabilities.ordering)
         self._held: dict[str, Held] = {}
         self._handlers = OwnedTasks(logger)
         self._running = 0
@@ -98,8 +98,13 @@ class Session:
             awaited=self._lanes.awaited,
             on_deliveries=self._on_deliveries,
             on_received=self._ahead.received,
+            on_launched=self._on_launched,
+            on_answered=self._on_answered,
         )
         self._heart: Heart | None = None
+
+    def _new_lanes(self, *, ordered: bool) -> Lanes:
+        return Lanes(ordered=ordered)
 
     def stop(self) -> None:
         """Begin no more receives and start no more handlers; `run()` drains and returns."""
@@ -200,6 +205,12 @@ class Session:
         self._book.add(held)
         return True
 
+    def _on_launched(self, now: float) -> None:
+        """A receive is out."""
+
+    def _on_answered(self, brought: int) -> None:
+        """One came back with *brought* messages; 0 also where it failed."""
+
     # -- what is handled
 
     def _pump(self) -> None:
@@ -215,6 +226,10 @@ class Session:
                 self._start(held)
         finally:
             self._pumping = False
+        self._pumped()
+
+    def _pumped(self) -> None:
+        """What could start has started: perhaps there is room for more."""
         self._stats.running = self._running
         self._ahead.note(self._loop.time(), self._running, self._lanes.ready)
         self._polling.wake()
