@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -83,11 +84,10 @@ class Guard:
         except (IdempotencyStoreError, asyncio.CancelledError) as error:
             # It may have been made all the same, and would keep everybody waiting for its end.
             await held.withdraw()
-            if not _may_go_on(error, self._options):
+            if not isinstance(error, IdempotencyStoreError) or not self._may_go_on(error):
                 raise
-            logger.warning(
-                "%s is done without a claim (fail_open), and so perhaps twice: %s", key, error, extra={"key": key}
-            )
+            text = "%s is done without a claim (fail_open), and so perhaps twice"
+            self._calls.notes.write(logging.WARNING, text, key, error=error)
             return None
         if isinstance(found, Claimed):
             if found.took_over:
@@ -96,10 +96,9 @@ class Guard:
         _refuse(found, key, fingerprint)
         return found if isinstance(found, Done) else None
 
-
-def _may_go_on(error: BaseException, options: IdempotencyOptions) -> bool:
-    """An outage may be worked through; a store that is set up wrongly would be for ever."""
-    return options.fail_open and isinstance(error, IdempotencyStoreError) and error.retryable
+    def _may_go_on(self, error: IdempotencyStoreError) -> bool:
+        """An outage may be worked through; a store that is set up wrongly would be for ever."""
+        return self._options.fail_open and error.retryable
 
 
 def _refuse(found: ClaimOutcome, key: str, fingerprint: str) -> None:
