@@ -2,8 +2,8 @@
 Handle events of several types as values, with middleware around handlers and around publishing.
 
 A `Router` reads each event's type from an attribute, which a publish middleware sets, and hands the event, decoded
-into its dataclass, to the handler of that type.  An event that does not fit its type, or has no route, is reported and is
-not deleted.  A payment service that fails is tried again while the message is kept.
+into its dataclass, to the handler of that type.  An event that does not fit its type, or has no route, is reported and
+is not deleted.  A payment service that fails is tried again while the message is kept.
 
 Prints:
 
