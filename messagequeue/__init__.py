@@ -8,6 +8,7 @@ Publish and consume messages from asyncio without marrying a broker.
 Everything an application needs is here.  Authors of providers need `messagequeue.driver`, tests `messagequeue.testing`.
 """
 
+from ._batch import BatchHandler, PartialFailure
 from ._codec import Codec, JSONCodec
 from ._config import Config, ProviderConfig
 from ._errors import (
@@ -33,6 +34,7 @@ from ._errors import (
     SettleError,
     Signal,
     UnknownProviderError,
+    UnroutedError,
     UnsupportedOptionError,
 )
 from ._message import AttributeValue, Message, Outgoing, Receipt
@@ -44,8 +46,10 @@ from ._protocols import (
     ErrorSink,
     Handler,
     Middleware,
+    Publish,
     Publisher,
     PublisherProvider,
+    PublishMiddleware,
 )
 from ._registry import find_provider, provider_names, register_provider
 from ._run import run
@@ -54,6 +58,7 @@ from .middleware import compose
 
 __all__ = [
     "AttributeValue",
+    "BatchHandler",
     "ClosedError",
     "Codec",
     "Config",
@@ -81,10 +86,13 @@ __all__ = [
     "MessageTooLargeError",
     "Middleware",
     "Outgoing",
+    "PartialFailure",
     "ProviderConfig",
     "ProviderNotInstalledError",
+    "Publish",
     "PublishError",
     "PublishKwargs",
+    "PublishMiddleware",
     "PublishOptions",
     "Publisher",
     "PublisherProvider",
@@ -94,6 +102,7 @@ __all__ = [
     "SettleError",
     "Signal",
     "UnknownProviderError",
+    "UnroutedError",
     "UnsupportedOptionError",
     "__version__",
     "compose",

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from .._batch import BatchHandler
 from .._errors import ClosedError, ErrorCode, MessageQueueError
 from .._options import ConsumeOptions
 from .._protocols import ErrorSink, Handler, Middleware
 from ..driver import LeaseSource
 from ..middleware import compose
+from .batch_session import BatchSession
 from .opening import opened
 from .session import Session
+from .shared_session import SharedSession
+from .sharing import Share
 from .sink import Faults, logger
 from .stats import ConsumerStats
 from .tasks import OwnedTasks, outcome
@@ -37,12 +41,16 @@ class RuntimeConsumer:
         middleware: Sequence[Middleware] = (),
         on_error: ErrorSink | None = None,
         on_closed: Callable[[], None] = lambda: None,
+        share: Share | None = None,
     ) -> None:
         self.topic = topic
         self.options = options
         self.stats = ConsumerStats()
         self._source = source
-        self._handler = opened(source, compose(handler, *middleware), max_decompressed=options.max_decompressed)
+        self._handler = handler
+        if not isinstance(handler, BatchHandler):
+            self._handler = opened(source, compose(handler, *middleware), max_decompressed=options.max_decompressed)
+        self._share = share
         self._faults = Faults(topic, on_error)
         self._on_closed = on_closed
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -77,13 +85,21 @@ class RuntimeConsumer:
             self._ended.set_result(None)
 
     async def _consume(self) -> None:
-        self._session = Session(self.topic, self._source, self._handler, self.options, self._faults, self.stats)
+        self._session = self._new_session()
         try:
             await self._session.run()
         except BaseExceptionGroup as group:  # a bug in a service task: show it, not its wrapping
             if len(group.exceptions) == 1:
                 raise group.exceptions[0] from group
             raise
+
+    def _new_session(self) -> Session:
+        handler = self._handler
+        if isinstance(handler, BatchHandler):
+            return BatchSession(self.topic, self._source, handler, self.options, self._faults, self.stats)
+        if self._share is not None:
+            return SharedSession(self._share, self.topic, self._source, handler, self.options, self._faults, self.stats)
+        return Session(self.topic, self._source, handler, self.options, self._faults, self.stats)
 
     def stop(self) -> None:
         """

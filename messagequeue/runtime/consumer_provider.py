@@ -10,12 +10,14 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self, Unpack
 
-from .._errors import ClosedError, ErrConsumerAlreadyRegistered
+from .._batch import BatchHandler
+from .._errors import ClosedError, ConfigurationError, ErrConsumerAlreadyRegistered
 from .._options import ConsumeKwargs, ConsumeOptions, refuse_unknown
 from .._protocols import ErrorSink, Handler, Middleware
 from ..driver import LeaseSource
 from ..middleware import compose
 from .consumer import RuntimeConsumer
+from .sharing import Share
 from .sink import logger
 from .tasks import OwnedTasks, outcome
 from .topics import check_topic
@@ -66,6 +68,33 @@ class RuntimeConsumerProvider(ABC):
         **options: Unpack[ConsumeKwargs],
     ) -> RuntimeConsumer:
         """See `ConsumerProvider.new_consumer()`."""
+        return await self._new_consumer(topic, handler, middleware, on_error, options)
+
+    async def new_consumer_sharing(
+        self,
+        share: Share,
+        topic: str,
+        handler: Handler,
+        /,
+        *,
+        middleware: Sequence[Middleware] = (),
+        on_error: ErrorSink | None = None,
+        **options: Unpack[ConsumeKwargs],
+    ) -> RuntimeConsumer:
+        """Do as `new_consumer()`, for a consumer whose handlers run in the slots of *share*."""
+        if isinstance(handler, BatchHandler):
+            raise ConfigurationError("a BatchHandler takes lists of one topic: give a handler of one message")
+        return await self._new_consumer(topic, handler, middleware, on_error, options, share)
+
+    async def _new_consumer(
+        self,
+        topic: str,
+        handler: Handler,
+        middleware: Sequence[Middleware],
+        on_error: ErrorSink | None,
+        options: ConsumeKwargs,
+        share: Share | None = None,
+    ) -> RuntimeConsumer:
         check_topic(topic)
         if not callable(handler):
             raise TypeError(f"handler is {type(handler).__name__}: give an async function that takes a Message")
@@ -73,6 +102,8 @@ class RuntimeConsumerProvider(ABC):
             raise TypeError("on_error: give a plain function that takes a ConsumeError; nobody awaits an async one")
         refuse_unknown(options, ConsumeKwargs, "new_consumer()")
         effective = replace(self.options, **options)
+        if middleware and isinstance(handler, BatchHandler):
+            raise TypeError("middleware wraps a handler of one message: wrap the BatchHandler's own function instead")
         handler = compose(handler, *middleware)
         self._refuse_closed()
         key = self._topic_key(topic)
@@ -91,6 +122,7 @@ class RuntimeConsumerProvider(ABC):
             effective,
             on_error=on_error,
             on_closed=lambda: self._forget(key),
+            share=share,
         )
         self._consumers[key] = consumer
         return consumer

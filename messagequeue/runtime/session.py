@@ -13,15 +13,16 @@ from functools import partial
 from types import CoroutineType
 from typing import Any
 
-from .._errors import ConsumeError, DecodeError, HandlerError, LeaseLostError, MessageQueueError, SettleError
+from .._errors import HandlerError, LeaseLostError, MessageQueueError
 from .._options import ConsumeOptions
 from .._protocols import Handler
 from ..driver import Delivery, LeaseSource
 from .ahead import Ahead
 from .dispatch import Cancelled, Held, Lanes, State
+from .following import Following
 from .heartbeat import Heart
-from .leases import LeaseBook, LeaseTerms, return_delay, terms_of
-from .outcome import Bury, GiveBack, NotAsyncError, Settle, describe, outcome
+from .leases import LeaseBook, LeaseTerms, terms_of
+from .outcome import NotAsyncError
 from .polling import Polling
 from .settling import Settling
 from .sink import Faults, logger
@@ -65,7 +66,7 @@ class Session:
         self._faults = faults
         self._stats = stats
         self._loop = asyncio.get_running_loop()
-        self._lanes = Lanes(ordered=source.capabilities.ordering)
+        self._lanes = self._new_lanes(ordered=source.capabilities.ordering)
         self._held: dict[str, Held] = {}
         self._handlers = OwnedTasks(logger)
         self._running = 0
@@ -75,6 +76,16 @@ class Session:
         self._book = LeaseBook(LeaseTerms(lease=1.0, interval=None))
         self._settling = Settling(
             source, faults, stats, topic, on_settled=self._lanes.advance, on_kept=self._on_kept, on_progress=self._pump
+        )
+        self._following = Following(
+            topic,
+            source.capabilities,
+            options,
+            faults,
+            stats,
+            lanes=self._lanes,
+            settling=self._settling,
+            handled=self._handled,
         )
         self._ahead = Ahead.of(options, source.limits)
         self._polling = Polling(
@@ -87,8 +98,13 @@ class Session:
             awaited=self._lanes.awaited,
             on_deliveries=self._on_deliveries,
             on_received=self._ahead.received,
+            on_launched=self._on_launched,
+            on_answered=self._on_answered,
         )
         self._heart: Heart | None = None
+
+    def _new_lanes(self, *, ordered: bool) -> Lanes:
+        return Lanes(ordered=ordered)
 
     def stop(self) -> None:
         """Begin no more receives and start no more handlers; `run()` drains and returns."""
@@ -169,7 +185,7 @@ class Session:
     def _admit(self, held: Held, now: float) -> bool:
         wait = self._lanes.admit(held, now)
         if wait is not None:
-            self._settling.give_back([held], self._allowed(held, wait))
+            self._settling.give_back([held], self._following.allowed(held, wait))
             return False
         self._held[held.id] = held
         return True
@@ -189,6 +205,12 @@ class Session:
         self._book.add(held)
         return True
 
+    def _on_launched(self, now: float) -> None:
+        """A receive is out."""
+
+    def _on_answered(self, brought: int) -> None:
+        """One came back with *brought* messages; 0 also where it failed."""
+
     # -- what is handled
 
     def _pump(self) -> None:
@@ -204,6 +226,10 @@ class Session:
                 self._start(held)
         finally:
             self._pumping = False
+        self._pumped()
+
+    def _pumped(self) -> None:
+        """What could start has started: perhaps there is room for more."""
         self._stats.running = self._running
         self._ahead.note(self._loop.time(), self._running, self._lanes.ready)
         self._polling.wake()
@@ -264,7 +290,8 @@ class Session:
         """It keeps its slot, for it still runs; its message is left to come back."""
         if held.state is State.RUNNING:
             self._book.remove(held)
-            self._tell(HandlerError, f"the handler of message {held.id} ignores its cancellation and still runs", held)
+            text = f"the handler of message {held.id} ignores its cancellation and still runs"
+            self._following.tell(HandlerError, text, held)
 
     # -- what follows
 
@@ -273,85 +300,11 @@ class Session:
         if raised is None and held.cancelled is None:
             self._stats.handled += 1
             self._settling.settle(held)
-            return
-        if held.cancelled is Cancelled.LOST:
-            self._fall_back(held, back_at=None)
-            return
-        if held.cancelled is Cancelled.DRAIN and isinstance(raised, asyncio.CancelledError):
-            logger.warning(
-                "topic %s: the handler of message %s was cancelled by the shutdown; the message is handed back",
-                self._topic,
-                held.id,
-                extra={"topic": self._topic, "message_id": held.id},
-            )
-            self._retry(held, 0.0)
-            return
-        what = outcome(raised, self._options.retry_delay)
-        match what:
-            case Settle():
-                self._count_settled(held, what)
-                self._settling.settle(held)
-            case Bury() if self._source.capabilities.dead_letters:
-                self._settling.bury(held, what.reason)
-            case Bury():
-                text = (
-                    f"the handler dead-lettered message {held.id}, but the provider has no dead-letter queue for this "
-                    "topic: the message stays and comes back"
-                )
-                self._tell(SettleError, text, held, raised)
-                self._retry(held, self._options.retry_delay)
-            case GiveBack():
-                if what.failed and raised is not None:
-                    self._report(held, raised)
-                self._retry(held, what.after)
-
-    def _count_settled(self, held: Held, what: Settle) -> None:
-        if what.discarded is None:
-            self._stats.handled += 1
         else:
-            self._stats.discarded += 1
-            logger.info("topic %s: message %s discarded: %s", self._topic, held.id, what.discarded)
-
-    def _report(self, held: Held, raised: BaseException) -> None:
-        if isinstance(raised, DecodeError):
-            self._stats.undecodable += 1
-            raised.topic, raised.message = self._topic, held.delivery.message
-            self._faults.tell(raised, self._loop.time())
-            return
-        self._stats.failed += 1
-        text = f"message {held.id} is not done: {describe(raised, self._options.handler_timeout)}"
-        self._tell(HandlerError, text, held, raised)
-
-    def _retry(self, held: Held, after: float | None) -> None:
-        """Let the message come back, and hand back what is held of its key."""
-        now = self._loop.time()
-        if after is None:
-            self._fall_back(held, back_at=held.deadline)
-            return
-        after = self._allowed(held, after)
-        rest = self._lanes.retreat(held, now, back_at=now + after)
-        if after == 0 and rest:
-            self._hand_back([held, *rest])
-        else:
-            self._settling.give_back([held], after)
-            self._hand_back(rest)
-
-    def _fall_back(self, held: Held, *, back_at: float | None) -> None:
-        """The message is left to come back by itself: hand back what is held of its key."""
-        self._hand_back(self._lanes.retreat(held, self._loop.time(), back_at=back_at))
-
-    def _hand_back(self, batch: list[Held]) -> None:
-        """Let messages that were not handled be delivered again, at once."""
-        for held in batch:
-            self._handled(held)
-        if batch:
-            self._settling.give_back(batch, 0.0)
-
-    def _allowed(self, held: Held, after: float) -> float:
-        return return_delay(after, self._loop.time() - held.received_at, self._book.terms.longest)
+            self._following.follow(held, raised)
 
     def _on_kept(self, held: Held, back_at: float | None) -> None:
-        self._fall_back(held, back_at=back_at)
+        self._following.fall_back(held, back_at=back_at)
 
     # -- what is lost
 
@@ -359,7 +312,7 @@ class Session:
         """The lease of a message that waits or runs is over: stop working on it."""
         self._stats.leases_lost += 1
         doing = "its handler is cancelled" if held.state is State.RUNNING else "it had not started"
-        self._tell(LeaseLostError, f"the lease of message {held.id} is lost; {doing}", held, error)
+        self._following.tell(LeaseLostError, f"the lease of message {held.id} is lost; {doing}", held, error)
         match held.state:
             case State.RUNNING:
                 if held.cancelled is None and held.task is not None:
@@ -369,9 +322,9 @@ class Session:
             case State.WAITING:
                 self._handled(held)
                 if self._lanes.unready(held):
-                    self._fall_back(held, back_at=None)
+                    self._following.fall_back(held, back_at=None)
                 else:
-                    self._hand_back(self._lanes.cut(held))
+                    self._following.hand_back(self._lanes.cut(held))
                 self._pump()
             case State.FINISHING:
                 pass  # lost together with an earlier one of its key, which took it along
@@ -385,7 +338,7 @@ class Session:
         Handlers have `drain_timeout`; parked receives end by themselves, whatever that is.
         """
         self.stop()
-        self._hand_back(self._lanes.drain())
+        self._following.hand_back(self._lanes.drain())
         async with asyncio.TaskGroup() as ends:
             ends.create_task(self._polling.finish(), name=f"messagequeue last receives {self._topic}")
             ends.create_task(self._drain_handlers(), name=f"messagequeue drain {self._topic}")
@@ -399,7 +352,7 @@ class Session:
     async def _abort(self) -> None:
         """The same at once.  A receive that is torn down may strand a message until its lease ends."""
         self.stop()
-        self._hand_back(self._lanes.drain())
+        self._following.hand_back(self._lanes.drain())
         await self._polling.close()
         await self._cancel_handlers()
         await self._settle_rest(ABORT_GRACE)
@@ -435,12 +388,9 @@ class Session:
         for held in running:
             if held.state is State.RUNNING:
                 self._book.remove(held)
-                self._tell(
+                self._following.tell(
                     HandlerError,
                     f"the handler of message {held.id} ignores its cancellation and was given up at shutdown; the "
                     "message comes back when its lease ends",
                     held,
                 )
-
-    def _tell(self, kind: type[ConsumeError], text: str, held: Held, cause: BaseException | None = None) -> None:
-        self._faults.tell_of(kind, text, held.delivery.message, cause, self._loop.time())

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Generator, Hashable
 from typing import Any, Protocol
 
-from .._errors import PublishError
+from .._errors import ErrorCode, MessageQueueError
 from .._message import Receipt
 from ..driver import EncodedMessage
 from .answers import Outcome, logger
@@ -83,41 +83,22 @@ class Confirmation(asyncio.Future[Receipt]):
         return cancelled
 
 
-class PendingReceipt(asyncio.Future[Receipt]):
+class ReportedReceipt(asyncio.Future[Receipt]):
     """
-    The future of one receipt.  Cancelling it withdraws the message where that has not left yet.
-
-    A failure that nobody reads is logged as an error when the future is freed; in place of asyncio's own report, which
-    would go to the loop's exception handler and not name the topic.
+    The future of one receipt, of which a failure that nobody reads is logged as an error when the future is freed; in
+    place of asyncio's own report, which would go to the loop's exception handler and not name the topic.
     """
 
-    _unread: PublishError | None = None
+    _unread: BaseException | None = None
 
-    def __init__(self, topic: str, withdraw: Callable[[Entry], None]) -> None:
+    def __init__(self, topic: str) -> None:
         super().__init__(loop=asyncio.get_running_loop())
-        self.entry: Entry | None = None
         self._topic = topic
-        self._withdraw = withdraw
 
-    def admitted(self) -> None:
-        """Nothing to do: who awaits a receipt waits for room and for the result alike."""
-
-    def deliver(self, entry: Entry, result: Outcome) -> None:
-        self.entry = None
-        if self.done():
-            return
-        if isinstance(result, Receipt):
-            self.set_result(result)
-        else:
-            self.set_exception(result)
-            self._unread = result
-
-    def cancel(self, msg: Any | None = None) -> bool:
-        cancelled = super().cancel(msg)
-        if cancelled and (entry := self.entry) is not None:
-            self.entry = None
-            self._withdraw(entry)
-        return cancelled
+    def fail(self, error: BaseException) -> None:
+        """End with *error*, which somebody has to read."""
+        self.set_exception(error)
+        self._unread = error
 
     def result(self) -> Receipt:
         self._unread = None
@@ -137,9 +118,38 @@ class PendingReceipt(asyncio.Future[Receipt]):
     def __del__(self) -> None:
         error = self._unread
         if error is not None:
+            ours = isinstance(error, MessageQueueError)  # only such a text is known to hold no body
             logger.error(
                 "a message published to %r failed and nobody read its result: %s",
                 self._topic,
-                error,
-                extra={"topic": self._topic, "code": str(error.code)},
+                error if ours else type(error).__name__,
+                extra={"topic": self._topic, "code": str(getattr(error, "code", ErrorCode.OTHER))},
             )
+
+
+class PendingReceipt(ReportedReceipt):
+    """The receipt of a message that waits or is in flight.  Cancelling it withdraws one that has not left yet."""
+
+    def __init__(self, topic: str, withdraw: Callable[[Entry], None]) -> None:
+        super().__init__(topic)
+        self.entry: Entry | None = None
+        self._withdraw = withdraw
+
+    def admitted(self) -> None:
+        """Nothing to do: who awaits a receipt waits for room and for the result alike."""
+
+    def deliver(self, entry: Entry, result: Outcome) -> None:
+        self.entry = None
+        if self.done():
+            return
+        if isinstance(result, Receipt):
+            self.set_result(result)
+        else:
+            self.fail(result)
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        cancelled = super().cancel(msg)
+        if cancelled and (entry := self.entry) is not None:
+            self.entry = None
+            self._withdraw(entry)
+        return cancelled
