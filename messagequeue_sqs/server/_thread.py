@@ -70,7 +70,9 @@ class ServerThread:
         started: Future[_Stop] = Future()
         ended: Future[None] = Future()
         # A daemon: a test run that was interrupted is not held up by it.
-        thread = threading.Thread(target=_run, args=(self._server, started, ended), name="messagequeue-sqs", daemon=True)
+        thread = threading.Thread(
+            target=_run, args=(self._server, started, ended), name="messagequeue-sqs", daemon=True
+        )
         thread.start()
         self._running = _Running(thread, started.result(), ended)
 
