@@ -246,7 +246,7 @@ async def test_a_lease_that_ran_out_is_told_and_the_message_comes_again(queues: 
             await asyncio.sleep(4)
 
     await publish(queues, url, "slow", **({"ordering_key": "k"} if fifo else {}))
-    # One at a time: a receive that is parked as the lease ends gets the message first, and work goes on under that lease.
+    # One at a time: a receive that is parked as the lease ends gets the message first, and work goes on under it.
     options = {"wait_time": 1, "heartbeat": False, "on_error": told.append, "concurrency": 1}
     async with consumers(queues) as provider, consuming(provider, url, handle, **options) as (_, consume):
         await until(lambda: len(attempts) >= 2 and queues.counts(url) == (0, 0, 0))
