@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from messagequeue import ConfigurationError
+from messagequeue.broker.storage import StorageError
 from messagequeue.broker.storage.sqlite import FolderInUseError
 from messagequeue.embedded import _commit, embedded_broker
 from messagequeue_sqs import SQSServer
@@ -177,3 +178,21 @@ def test_nothing_is_acknowledged_that_is_not_stored(
             await raw.close()
 
     run()
+
+
+@real_time()
+async def test_a_stop_that_cannot_store_what_is_left_says_so(tmp_path: Path) -> None:
+    """Nobody was told that it is stored; the folder is free, and has what was answered."""
+    server = SQSServer(data=tmp_path)
+    await server.start()
+    raw = await Raw.to(server)
+    await raw.call("CreateQueue", QueueName="q")
+    await raw.call("SendMessage", QueueUrl="q", MessageBody="answered")
+    full(tmp_path)
+    assert (await refused(raw, "SendMessage", QueueUrl="q", MessageBody="x" * 100_000))[0] == 503
+    with pytest.raises(StorageError, match="disk is full"):
+        await server.stop()
+    await raw.close()
+
+    async with SQSServer(data=tmp_path) as again:
+        assert [seen.message.body for seen in again.peek("q")] == [b"answered"]
