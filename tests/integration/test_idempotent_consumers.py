@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.acceptance
-@pytest.mark.xdist_group("idempotency-servers")
+@pytest.mark.xdist_group("dynamodb")
 @real_time(60)
 async def test_orders_published_twice_are_handled_once(dynamodb_url):
     """By two consumers of one queue that share a table; every copy is taken off the queue."""
