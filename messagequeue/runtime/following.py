@@ -48,6 +48,7 @@ class Following:
         self._handled = handled
         self._loop = asyncio.get_running_loop()
         self._skips = Skips(options.skip_time)
+        self.skipping = options.on_failure == "skip_group"
 
     def follow(self, held: Held, raised: BaseException | None) -> None:
         """Do what a handler that did not simply return asks for."""

@@ -73,7 +73,6 @@ class Session:
         self._running = 0
         self._stopping = False
         self._pumping = False
-        self._skipping = options.on_failure == "skip_group"
         self._breaker = Breaker.of(options)
         self._slots = options.concurrency + options.prefetch
         self._book = LeaseBook(LeaseTerms(lease=1.0, interval=None))
@@ -263,7 +262,7 @@ class Session:
         """Run the handler."""
         if held.delivery.fault is not None:
             raise held.delivery.fault
-        if self._skipping and (skipped := self._following.skipped(held)) is not None:
+        if self._following.skipping and (skipped := self._following.skipped(held)) is not None:
             raise skipped
         timeout = self._options.handler_timeout
         timer = None if timeout is None else self._loop.call_later(timeout, self._time_out, held)
