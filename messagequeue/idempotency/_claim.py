@@ -32,7 +32,7 @@ class HeldClaim:
         made_at: The loop's time before the store was asked, so that the claim ends here before it ends there.
     """
 
-    __slots__ = ("_calls", "_end", "_key", "_options", "_owner", "_taken")
+    __slots__ = ("_calls", "_end", "_key", "_options", "_owner", "_taken", "_tasks")
 
     def __init__(self, calls: StoreCalls, key: str, owner: str, options: IdempotencyOptions, *, made_at: float) -> None:
         self._calls = calls
@@ -41,6 +41,7 @@ class HeldClaim:
         self._options = options
         self._end = self._end_of(made_at)
         self._taken = False
+        self._tasks = OwnedTasks(logger)
 
     async def keep_during(self, work: Callable[[], Awaitable[T]]) -> T:
         """
@@ -53,23 +54,27 @@ class HeldClaim:
         """
         if self._deadline_passed():
             raise self._lost("the work was not begun")
-        tasks = OwnedTasks(logger)
         # A time limit that each renewal moves: the standard library's way of cancelling a block and no more.
         scope = asyncio.timeout_at(self._deadline())
         try:
             async with scope:
-                tasks.spawn(self._renew(scope), name=f"messagequeue idempotency renew {self._key}")
+                renewal = self._tasks.spawn(self._renew(scope), name=f"messagequeue idempotency renew {self._key}")
                 try:
                     value = await work()
-                    if not scope.expired():
-                        scope.reschedule(None)
                 finally:
-                    await tasks.cancel_all()
+                    # Not waited for: a cancellation that came while waiting would let done work pass for cancelled.
+                    renewal.cancel()
+                if not scope.expired():
+                    scope.reschedule(None)
         except TimeoutError as error:
             if scope.expired():
                 raise self._lost("the work was cancelled") from error
             raise
         return value
+
+    async def close(self) -> None:
+        """Wait until nothing runs for this claim any more."""
+        await self._tasks.cancel_all()
 
     async def complete(self, result: bytes | None) -> None:
         """

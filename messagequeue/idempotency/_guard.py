@@ -69,11 +69,9 @@ class Guard:
         if found is None:
             return Ended(encode(await work()), replayed=False)
         try:
-            value = await found.keep_during(work)
-        except (Exception, asyncio.CancelledError):
-            await found.release()
-            raise
-        return await _complete(found, value, encode)
+            return await _run(found, work, encode)
+        finally:
+            await found.close()
 
     async def _claim(self, key: str, fingerprint: str) -> HeldClaim | Done | None:
         """Return the claim, or that the work is done; None: go on without a claim, as `fail_open` says."""
@@ -120,7 +118,12 @@ def _refuse(found: ClaimOutcome, key: str, fingerprint: str) -> None:
         )
 
 
-async def _complete(held: HeldClaim, value: T, encode: Callable[[T], bytes | None]) -> Ended:
+async def _run(held: HeldClaim, work: Callable[[], Awaitable[T]], encode: Callable[[T], bytes | None]) -> Ended:
+    try:
+        value = await held.keep_during(work)
+    except (Exception, asyncio.CancelledError):
+        await held.release()
+        raise
     try:
         result, fault = encode(value), None
     except ResultNotStoredError as error:

@@ -15,8 +15,9 @@ from messagequeue.idempotency import Claimed, Idempotency, IdempotencyStoreError
 from messagequeue.idempotency.redis import RedisStore
 from tests.support.realtime import real_time
 from tests.support.redis import redis_running
+from tests.support.servers import free_port
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.xdist_group("idempotency-servers")]
+pytestmark = [pytest.mark.acceptance, pytest.mark.xdist_group("redis")]
 
 
 @pytest.fixture
@@ -146,7 +147,7 @@ async def test_missing_rights_say_which_are_needed(redis_url, prefix):
 @real_time()
 async def test_a_cluster_will_do(prefix):
     """Every record is one key, so each script finds all it needs on one node."""
-    with redis_running(cluster_enabled="yes") as url:
+    with redis_running(cluster_enabled="yes", cluster_port=str(free_port())) as url:
         async with Redis.from_url(url) as node:
             await node.execute_command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
             while b"cluster_state:ok" not in await node.execute_command("CLUSTER", "INFO"):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from messagequeue import ConfigurationError
+from messagequeue import ConfigurationError, open_publishers
 from messagequeue.broker.storage import StorageError
 from messagequeue.broker.storage.sqlite import FolderInUseError
 from messagequeue.embedded import _commit, embedded_broker
@@ -88,19 +88,25 @@ async def test_a_restart_changes_nothing_but_the_address(tmp_path: Path) -> None
 
 
 def test_one_process_owns_a_folder(tmp_path: Path) -> None:
-    """A second server is told which has it, as a command, too; once that one has gone the folder is free."""
+    """A second server is told which has it, as a command, too, and so is a provider; afterwards it is free."""
 
     @real_time()
     async def start_and_stop() -> None:
         async with SQSServer(data=tmp_path):
             pass
 
+    @real_time()
+    async def ping() -> None:
+        async with open_publishers(f"embedded://{tmp_path}") as publishers:
+            await publishers.ping()
+
     command = [sys.executable, "-m", "messagequeue", "serve", "--port", "0", "--data", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as other:
         assert other.stdout is not None
         other.stdout.readline()
-        with pytest.raises(FolderInUseError, match=f"{tmp_path}' is in use by process {other.pid}: one"):
-            start_and_stop()
+        for use in (start_and_stop, ping):
+            with pytest.raises(FolderInUseError, match=f"{tmp_path}' is in use by process {other.pid}: one"):
+                use()
         second = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
         other.send_signal(signal.SIGKILL)
     start_and_stop()

@@ -284,6 +284,28 @@ def test_a_cancellation_does_not_tear_a_completion_down():
     run_virtual(main())
 
 
+def test_a_cancellation_that_comes_when_the_work_has_just_ended_does_not_undo_it():
+    """Nothing is waited for between the end of the work and its record, so done work never passes for cancelled."""
+
+    async def main():
+        store, ended = FaultyStore(), []
+
+        async def work():
+            await asyncio.sleep(1)
+            ended.append(1)
+            asyncio.current_task().cancel()  # seen at the next await, which is not the work's any more
+            return "done"
+
+        task = asyncio.create_task(once(store).run("k", work))
+        await asyncio.wait([task])
+
+        assert task.cancelled()
+        assert await once(store).run("k", work) == "done"
+        assert ended == [1]
+
+    run_virtual(main())
+
+
 # -- release
 
 
