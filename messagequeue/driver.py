@@ -266,14 +266,22 @@ class LeaseSource(Protocol):
         """
         ...
 
-    async def dead_letter(self, lease: object, message: Message, /, *, reason: str) -> ConsumeError | None:
+    async def dead_letter(
+        self, lease: object, message: Message, /, *, reason: str, error: str | None = None
+    ) -> ConsumeError | None:
         """
         Put the message into the topic's dead-letter queue, then take it off the queue, in this order.
 
         Called only where `Capabilities.dead_letters` is set.
 
+        Args:
+            reason: Why, in words.
+            error: The type of the exception behind it; None where there is none.  Both, and where the message was, go
+                with it as attributes, as far as there is room for them.
+
         Returns:
-            None, or why the message is still on the queue.
+            None, or why the message is still on the queue; with `ErrorCode.CONFIGURATION` or `ErrorCode.UNSUPPORTED`
+            where the topic has no dead-letter queue.
         """
         ...
 

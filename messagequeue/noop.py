@@ -132,7 +132,9 @@ class _Source:
     async def extend(self, leases: Sequence[object], /, *, by: float) -> Sequence[ConsumeError | None]:
         return [None for _ in leases]
 
-    async def dead_letter(self, lease: object, message: Message, /, *, reason: str) -> ConsumeError | None:
+    async def dead_letter(
+        self, lease: object, message: Message, /, *, reason: str, error: str | None = None
+    ) -> ConsumeError | None:
         return None
 
     async def close(self) -> None:

@@ -117,7 +117,9 @@ def _check_options(message: EncodedMessage, fifo: bool) -> None:
     if delay is not None and not (0 <= delay <= _limits.DELAY_MAX and delay == int(delay)):
         raise InvalidMessageError(f"delay={delay!r}: SQS takes whole seconds from 0 to {_limits.DELAY_MAX}")
     if delay and fifo:
-        raise InvalidMessageError(f"delay={delay!r}: a FIFO queue delays no single message, only all of them")
+        raise InvalidMessageError(
+            f"delay={delay!r}: a FIFO queue delays no single message, only all: set its DelaySeconds"
+        )
 
 
 def _check_key(option: str, key: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from messagequeue_sqs.server import ServerThread
 from tests.support.localstack import Queues, isolate_environment
 from tests.support.moto import moto_running
 from tests.support.redis import redis_running
@@ -25,6 +26,13 @@ def localstack_endpoint() -> Iterator[str]:
     """
     with running() as endpoint:
         yield endpoint
+
+
+@pytest.fixture(scope="session")
+def server_endpoint() -> Iterator[str]:
+    """The address of this package's own server, in a thread of the test process."""
+    with ServerThread() as server:
+        yield server.endpoint_url
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ from ._sender import BATCH, capabilities_of, sequence_text
 
 #: Attributes that a message gets when a handler dead-letters it.
 REASON, SOURCE = "messagequeue.dead_letter_reason", "messagequeue.dead_letter_source"
+ERROR = "messagequeue.dead_letter_error"
 
 _NOTHING = Envelope()
 
@@ -117,10 +118,13 @@ class MemorySource:
             return SettleError(text, topic=self._topic, code=ErrorCode.UNSUPPORTED)
         return LeaseLostError(f"the lease of this message is over ({outcome.value})", topic=self._topic)
 
-    async def dead_letter(self, lease: object, message: Message, /, *, reason: str) -> ConsumeError | None:
+    async def dead_letter(
+        self, lease: object, message: Message, /, *, reason: str, error: str | None = None
+    ) -> ConsumeError | None:
         held = cast(Lease, lease)
         before = _envelope(held)
-        attributes = {**(before.attributes or {}), REASON: reason, SOURCE: self._topic}
+        story = {REASON: reason, SOURCE: self._topic} | ({} if error is None else {ERROR: error})
+        attributes = {**(before.attributes or {}), **story}
         envelope = replace(before, attributes=attributes)
 
         def move(now: float, handle: str) -> Outcome:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
 from .._errors import ErrorCode, MessageQueueError
+from ..runtime.sink import Throttle
 from ..runtime.tasks import OwnedTasks, outcome, own_cancellation
 from ._errors import IdempotencyStoreError
 from ._store import ClaimOutcome, IdempotencyStore
@@ -15,6 +16,24 @@ from ._store import ClaimOutcome, IdempotencyStore
 T = TypeVar("T")
 
 logger = logging.getLogger("messagequeue.idempotency")
+
+
+class Notes:
+    """What is logged for every message while a store is down: a burst of each kind, then a line per half minute."""
+
+    __slots__ = ("_throttle",)
+
+    def __init__(self) -> None:
+        self._throttle = Throttle()
+
+    def write(self, level: int, text: str, key: str, *values: object, error: MessageQueueError) -> None:
+        """Log *text*, filled in with *key*, *values* and *error*; lines of one *text* are of one kind."""
+        left_out = self._throttle.pass_(text, asyncio.get_running_loop().time())
+        if left_out is None:
+            return
+        more = f" ({left_out} more like it were not logged)" if left_out else ""
+        extra = {"key": key, "error_code": str(error.code)}
+        logger.log(level, f"{text}: %s%s", key, *values, error, more, extra=extra)
 
 
 class StoreCalls:
@@ -28,12 +47,13 @@ class StoreCalls:
         timeout: Seconds for one call.
     """
 
-    __slots__ = ("_name", "_store", "_timeout")
+    __slots__ = ("_name", "_store", "_timeout", "notes")
 
     def __init__(self, store: IdempotencyStore, timeout: float) -> None:
         self._store = store
         self._timeout = timeout
         self._name = type(store).__name__
+        self.notes = Notes()
 
     async def claim(self, key: str, *, owner: str, fingerprint: str, lease: float) -> ClaimOutcome:
         return await self._call("claim", self._store.claim(key, owner=owner, fingerprint=fingerprint, lease=lease))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -14,6 +15,10 @@ from ._errors import ClaimLostError
 from ._options import IdempotencyOptions
 
 T = TypeVar("T")
+
+#: The part of a claim by whose length its owner stops before it ends there: cancelling work takes a moment, and two
+#: clocks do not run at quite the same speed.
+MARGIN = 0.05
 
 #: Seconds: the first pause before a result is handed to a failing store again, and the longest.
 COMPLETE_FIRST, COMPLETE_LONGEST = 0.1, 2.0
@@ -27,15 +32,16 @@ class HeldClaim:
         made_at: The loop's time before the store was asked, so that the claim ends here before it ends there.
     """
 
-    __slots__ = ("_calls", "_end", "_key", "_options", "_owner", "_taken")
+    __slots__ = ("_calls", "_end", "_key", "_options", "_owner", "_taken", "_tasks")
 
     def __init__(self, calls: StoreCalls, key: str, owner: str, options: IdempotencyOptions, *, made_at: float) -> None:
         self._calls = calls
         self._key = key
         self._owner = owner
         self._options = options
-        self._end = made_at + options.lease
+        self._end = self._end_of(made_at)
         self._taken = False
+        self._tasks = OwnedTasks(logger)
 
     async def keep_during(self, work: Callable[[], Awaitable[T]]) -> T:
         """
@@ -48,23 +54,27 @@ class HeldClaim:
         """
         if self._deadline_passed():
             raise self._lost("the work was not begun")
-        tasks = OwnedTasks(logger)
         # A time limit that each renewal moves: the standard library's way of cancelling a block and no more.
         scope = asyncio.timeout_at(self._deadline())
         try:
             async with scope:
-                tasks.spawn(self._renew(scope), name=f"messagequeue idempotency renew {self._key}")
+                renewal = self._tasks.spawn(self._renew(scope), name=f"messagequeue idempotency renew {self._key}")
                 try:
                     value = await work()
-                    if not scope.expired():
-                        scope.reschedule(None)
                 finally:
-                    await tasks.cancel_all()
+                    # Not waited for: a cancellation that came while waiting would let done work pass for cancelled.
+                    renewal.cancel()
+                if not scope.expired():
+                    scope.reschedule(None)
         except TimeoutError as error:
             if scope.expired():
                 raise self._lost("the work was cancelled") from error
             raise
         return value
+
+    async def close(self) -> None:
+        """Wait until nothing runs for this claim any more."""
+        await self._tasks.cancel_all()
 
     async def complete(self, result: bytes | None) -> None:
         """
@@ -108,18 +118,21 @@ class HeldClaim:
         try:
             await self._release()
         except MessageQueueError as error:
-            logger.warning(
-                "the claim of %s was not released, so the next attempt waits for its end, at most %g s: %s",
+            self._calls.notes.write(
+                logging.WARNING,
+                "the claim of %s was not released, so the next attempt waits for its end, at most %g s",
                 self._key,
                 self._options.lease,
-                error,
-                extra={"key": self._key, "error_code": str(error.code)},
+                error=error,
             )
 
     async def _release(self) -> None:
         await finish(
             self._calls.release(self._key, owner=self._owner), name=f"messagequeue idempotency release {self._key}"
         )
+
+    def _end_of(self, asked_at: float) -> float:
+        return asked_at + (1 - MARGIN) * self._options.lease
 
     def _deadline_passed(self) -> bool:
         deadline = self._deadline()
@@ -147,7 +160,7 @@ class HeldClaim:
                 self._taken = True
                 scope.reschedule(loop.time())
                 return
-            pause, self._end = interval, asked_at + self._options.lease
+            pause, self._end = interval, self._end_of(asked_at)
             scope.reschedule(self._deadline())
 
     def _lost(self, what: str) -> ClaimLostError:
@@ -159,18 +172,10 @@ class HeldClaim:
         )
 
     def _tell_not_renewed(self, error: MessageQueueError) -> None:
-        logger.warning(
-            "the claim of %s was not renewed, it lasts %.1f s more: %s",
-            self._key,
-            max(0.0, self._end - asyncio.get_running_loop().time()),
-            error,
-            extra={"key": self._key, "error_code": str(error.code)},
-        )
+        left = max(0.0, self._end - asyncio.get_running_loop().time())
+        text = "the claim of %s was not renewed, it lasts %.1f s more"
+        self._calls.notes.write(logging.WARNING, text, self._key, left, error=error)
 
     def _tell_unrecorded(self, error: MessageQueueError) -> None:
-        logger.error(
-            "the work of %s is done, but that could not be recorded: a copy of it would be done again: %s",
-            self._key,
-            error,
-            extra={"key": self._key, "error_code": str(error.code)},
-        )
+        text = "the work of %s is done, but that could not be recorded: a copy of it would be done again"
+        self._calls.notes.write(logging.ERROR, text, self._key, error=error)

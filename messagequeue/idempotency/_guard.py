@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -68,11 +69,9 @@ class Guard:
         if found is None:
             return Ended(encode(await work()), replayed=False)
         try:
-            value = await found.keep_during(work)
-        except (Exception, asyncio.CancelledError):
-            await found.release()
-            raise
-        return await _complete(found, value, encode)
+            return await _run(found, work, encode)
+        finally:
+            await found.close()
 
     async def _claim(self, key: str, fingerprint: str) -> HeldClaim | Done | None:
         """Return the claim, or that the work is done; None: go on without a claim, as `fail_open` says."""
@@ -83,11 +82,10 @@ class Guard:
         except (IdempotencyStoreError, asyncio.CancelledError) as error:
             # It may have been made all the same, and would keep everybody waiting for its end.
             await held.withdraw()
-            if not _may_go_on(error, self._options):
+            if not isinstance(error, IdempotencyStoreError) or not self._may_go_on(error):
                 raise
-            logger.warning(
-                "%s is done without a claim (fail_open), and so perhaps twice: %s", key, error, extra={"key": key}
-            )
+            text = "%s is done without a claim (fail_open), and so perhaps twice"
+            self._calls.notes.write(logging.WARNING, text, key, error=error)
             return None
         if isinstance(found, Claimed):
             if found.took_over:
@@ -96,10 +94,9 @@ class Guard:
         _refuse(found, key, fingerprint)
         return found if isinstance(found, Done) else None
 
-
-def _may_go_on(error: BaseException, options: IdempotencyOptions) -> bool:
-    """An outage may be worked through; a store that is set up wrongly would be for ever."""
-    return options.fail_open and isinstance(error, IdempotencyStoreError) and error.retryable
+    def _may_go_on(self, error: IdempotencyStoreError) -> bool:
+        """An outage may be worked through; a store that is set up wrongly would be for ever."""
+        return self._options.fail_open and error.retryable
 
 
 def _refuse(found: ClaimOutcome, key: str, fingerprint: str) -> None:
@@ -121,7 +118,12 @@ def _refuse(found: ClaimOutcome, key: str, fingerprint: str) -> None:
         )
 
 
-async def _complete(held: HeldClaim, value: T, encode: Callable[[T], bytes | None]) -> Ended:
+async def _run(held: HeldClaim, work: Callable[[], Awaitable[T]], encode: Callable[[T], bytes | None]) -> Ended:
+    try:
+        value = await held.keep_during(work)
+    except (Exception, asyncio.CancelledError):
+        await held.release()
+        raise
     try:
         result, fault = encode(value), None
     except ResultNotStoredError as error:

@@ -1,5 +1,5 @@
 """
-Claims in Redis or Valkey, for the processes of many machines; the only module that knows the `redis` package.
+Claims in Redis, for the processes of many machines; the only module that knows the `redis` package.
 
 Each method is one script, which the server runs as one step, by its own clock: the clocks of the clients do not matter.
 A record is a hash that Redis removes by itself.
@@ -27,6 +27,11 @@ __all__ = ["RedisStore"]
 #: What the names of records begin with, where nobody says otherwise.
 PREFIX = "messagequeue:idempotency:"
 
+# A server whose memory is full refuses a script's first write where that needs memory (HSET), and none after it.  So
+# claims, which begin with one, are refused then; renewals and completions, which begin with PEXPIRE, are not.
+#
+# An end that has passed already (PEXPIRE of 0) would remove the record, and what is written next would have none.
+#
 # In whole milliseconds, which a Lua number holds exactly.  Values in answers are text: Redis cuts numbers to integers.
 _NOW = """
 local time = redis.call('TIME')
@@ -45,9 +50,9 @@ if old[1] then
     if old[2] == 'claimed' then took_over = 1 end
   end
 end
-redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'state', 'claimed', 'ends_at', now + ARGV[3], 'fingerprint', ARGV[2])
-redis.call('PEXPIRE', KEYS[1], 2 * ARGV[3])
+redis.call('HDEL', KEYS[1], 'result')
+redis.call('PEXPIRE', KEYS[1], math.max(1, 2 * ARGV[3]))
 return {{'claimed', took_over}}
 """
 
@@ -55,8 +60,8 @@ return {{'claimed', took_over}}
 _RENEW = f"""{_NOW}
 local old = redis.call('HMGET', KEYS[1], 'owner', 'state')
 if old[1] ~= ARGV[1] or old[2] ~= 'claimed' then return 0 end
+redis.call('PEXPIRE', KEYS[1], math.max(1, 2 * ARGV[2]))
 redis.call('HSET', KEYS[1], 'ends_at', now + ARGV[2])
-redis.call('PEXPIRE', KEYS[1], 2 * ARGV[2])
 return 1
 """
 
@@ -65,8 +70,8 @@ _COMPLETE = f"""{_NOW}
 local old = redis.call('HMGET', KEYS[1], 'owner', 'state')
 if old[1] ~= ARGV[1] then return 0 end
 if old[2] == 'done' then return 1 end
+redis.call('PEXPIRE', KEYS[1], math.max(1, ARGV[2]))
 redis.call('HSET', KEYS[1], 'state', 'done', 'ends_at', now + ARGV[2], 'result', ARGV[3])
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 1
 """
 
@@ -81,7 +86,7 @@ return 1
 
 class RedisStore:
     """
-    Keeps records in Redis 6 or newer, or what speaks its language (Valkey), a cluster included.
+    Keeps records in a Redis server or cluster; tested with Redis 7.
 
     Args:
         client: A `redis.asyncio.Redis` or `RedisCluster`, which stays its maker's to close.  Give it time limits
@@ -191,7 +196,7 @@ _CLASSES: dict[str, tuple[ErrorCode, bool, str]] = {
     "NoPermissionError": (
         ErrorCode.ACCESS_DENIED,
         False,
-        "allow eval, evalsha, script|load, time, hmget, hset, pexpire and del on the keys of the store's prefix",
+        "allow eval, evalsha, script|load, time, hmget, hset, hdel, pexpire and del on the keys of the store's prefix",
     ),
     "OutOfMemoryError": (ErrorCode.FULL, True, "its memory is full: give it more, or lower ttl"),
     "ConnectionError": (ErrorCode.CONNECTION, True, "check that it runs and can be reached"),
@@ -201,7 +206,7 @@ _CLASSES: dict[str, tuple[ErrorCode, bool, str]] = {
     "TryAgainError": (ErrorCode.UNAVAILABLE, True, "the cluster is moving the key"),
     "ClusterDownError": (ErrorCode.UNAVAILABLE, True, "the cluster is down"),
     "MasterDownError": (ErrorCode.UNAVAILABLE, True, "its master is down"),
-    "ResponseError": (ErrorCode.INVALID, False, "it refused the script: Redis 6 or newer is needed"),
+    "ResponseError": (ErrorCode.INVALID, False, "it refused the script"),
     "OSError": (ErrorCode.CONNECTION, True, "check that it runs and can be reached"),
 }
 

@@ -165,6 +165,8 @@ class BatchSession(Session):
             for held in members:
                 if held.delivery.fault is not None:
                     failures[held.id] = held.delivery.fault
+                elif self._following.skipping and (skipped := self._following.skipped(held)) is not None:
+                    failures[held.id] = skipped
                 elif plain and COMPRESSION_ATTRIBUTE not in held.delivery.message.attributes:
                     read[held.id] = held.delivery.message
                 else:

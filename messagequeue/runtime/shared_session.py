@@ -65,7 +65,7 @@ class SharedSession(Session):
     def _pump(self) -> None:
         self._share.turn()
 
-    def _room(self) -> int:
+    def _space(self) -> int:
         held = self._running + self._lanes.ready + self._lanes.behind + self._settling.pending
         most = self._slots * HELD_PER_SLOT - held
         return min(self._share.room(self._loop.time(), self._options.prefetch), most)

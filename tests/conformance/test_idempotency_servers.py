@@ -13,7 +13,7 @@ from messagequeue.idempotency.redis import RedisStore
 from messagequeue.testing.conformance import IdempotencyStoreConformance, Main, run_in_real_time
 from messagequeue_sqs.idempotency import DynamoDBStore
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.slow, pytest.mark.xdist_group("idempotency-servers")]
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 
 
 class RedisHarness:
@@ -43,12 +43,14 @@ class RedisHarness:
             await client.aclose()
 
 
+@pytest.mark.xdist_group("redis")
 class TestRedisStore(IdempotencyStoreConformance):
     @pytest.fixture
     def harness(self, redis_url: str) -> RedisHarness:
         return RedisHarness(redis_url)
 
 
+@pytest.mark.xdist_group("redis")
 class TestRedisStoreWithDecodedResponses:
     """Where the application's client turns every answer into text: what depends on that."""
 
@@ -89,6 +91,7 @@ class DynamoDBHarness:
             await store.close()
 
 
+@pytest.mark.xdist_group("dynamodb")
 class TestDynamoDBStore(IdempotencyStoreConformance):
     @pytest.fixture
     def harness(self, dynamodb_url: str) -> DynamoDBHarness:

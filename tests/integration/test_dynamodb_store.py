@@ -17,7 +17,7 @@ from messagequeue_sqs._dynamodb import ConditionFailedError, translate
 from messagequeue_sqs.idempotency import DynamoDBStore
 from tests.support.realtime import real_time
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.xdist_group("idempotency-servers")]
+pytestmark = [pytest.mark.acceptance, pytest.mark.xdist_group("dynamodb")]
 
 NOW = 1_800_000_000.25
 

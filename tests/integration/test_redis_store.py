@@ -8,14 +8,16 @@ import sys
 import uuid
 
 import pytest
-from redis.asyncio import Redis
+from redis.asyncio import Redis, RedisCluster
 
 from messagequeue import ConfigurationError, ErrorCode
 from messagequeue.idempotency import Claimed, Idempotency, IdempotencyStoreError, InFlight
 from messagequeue.idempotency.redis import RedisStore
 from tests.support.realtime import real_time
+from tests.support.redis import redis_running
+from tests.support.servers import free_port
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.xdist_group("idempotency-servers")]
+pytestmark = [pytest.mark.acceptance, pytest.mark.xdist_group("redis")]
 
 
 @pytest.fixture
@@ -39,7 +41,11 @@ async def test_every_record_has_an_end(redis_url, prefix):
         renewed = await client.pttl(f"{prefix}k")
         await store.complete("k", owner="me", ttl=1000, result=b"r")
         done = await client.pttl(f"{prefix}k")
+        await claim(store, "now", lease=10)
+        await store.renew("now", owner="me", lease=0)
+        at_once = await client.pttl(f"{prefix}now")
 
+    assert at_once in (-2, 0, 1)  # gone, or about to be
     assert 10_000 < claimed <= 20_000
     assert 100_000 < renewed <= 200_000
     assert 900_000 < done <= 1_000_000
@@ -120,7 +126,7 @@ async def test_a_wrong_password_is_a_fault_that_stays(redis_url):
 @real_time()
 async def test_missing_rights_say_which_are_needed(redis_url, prefix):
     """A user with just what the text says can use the store; one without cannot."""
-    rights = ["+eval", "+evalsha", "+script|load", "+time", "+hmget", "+hset", "+pexpire", "+del"]
+    rights = ["+eval", "+evalsha", "+script|load", "+time", "+hmget", "+hset", "+hdel", "+pexpire", "+del"]
     async with Redis.from_url(redis_url) as admin:
         for name, allowed in (("idempotent", rights), ("nobody", ["+ping"])):
             await admin.execute_command("ACL", "SETUSER", name, "on", ">pw", f"~{prefix}*", *allowed)
@@ -136,6 +142,42 @@ async def test_missing_rights_say_which_are_needed(redis_url, prefix):
 
     assert caught.value.code is ErrorCode.ACCESS_DENIED
     assert not caught.value.retryable
+
+
+@real_time()
+async def test_a_cluster_will_do(prefix):
+    """Every record is one key, so each script finds all it needs on one node."""
+    with redis_running(cluster_enabled="yes", cluster_port=str(free_port())) as url:
+        async with Redis.from_url(url) as node:
+            await node.execute_command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+            while b"cluster_state:ok" not in await node.execute_command("CLUSTER", "INFO"):
+                await asyncio.sleep(0.05)
+        async with RedisCluster.from_url(url) as client:
+            store = RedisStore(client, prefix=prefix)
+            for key in "abc":
+                assert await claim(store, key) == Claimed()
+                assert isinstance(await claim(store, key, owner="other"), InFlight)
+                assert await store.complete(key, owner="me", ttl=10, result=None)
+
+
+@real_time()
+async def test_a_full_server_is_a_passing_fault(redis_url, prefix):
+    """No work is begun, and what was begun can be ended; it takes claims again when it has room."""
+    async with Redis.from_url(redis_url) as client:
+        store = RedisStore(client, prefix=prefix)
+        await claim(store, "begun")
+        await client.config_set("maxmemory", "1")
+        try:
+            with pytest.raises(IdempotencyStoreError, match="its memory is full") as caught:
+                await claim(store)
+            assert await store.renew("begun", owner="me", lease=10)
+            assert await store.complete("begun", owner="me", ttl=10, result=b"r")
+        finally:
+            await client.config_set("maxmemory", "0")
+
+        assert caught.value.code is ErrorCode.FULL
+        assert caught.value.retryable
+        assert await claim(store) == Claimed()
 
 
 @real_time()

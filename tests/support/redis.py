@@ -26,14 +26,15 @@ PACKAGES = ("redis-server", "redis-tools", "libjemalloc2", "liblzf1", "libatomic
 
 
 @contextlib.contextmanager
-def redis_running() -> Iterator[str]:
-    """Yield the URL, with its password, of a server of its own."""
+def redis_running(**options: str) -> Iterator[str]:
+    """Yield the URL, with its password, of a server of its own; *options* as of redis.conf, with _ for -."""
     program, libraries = redis_program()
     password = secrets.token_hex(8)  # which no other server at the port has
 
     def command(port: int) -> list[str]:
-        options = {"port": str(port), "bind": "127.0.0.1", "requirepass": password, "save": "", "appendonly": "no"}
-        return [program, *(word for name, value in options.items() for word in (f"--{name}", value))]
+        fixed = {"port": str(port), "bind": "127.0.0.1", "requirepass": password, "save": "", "appendonly": "no"}
+        given = {name.replace("_", "-"): value for name, value in options.items()}
+        return [program, *(word for name, value in (fixed | given).items() for word in (f"--{name}", value))]
 
     def is_ready(port: int) -> bool:
         with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:

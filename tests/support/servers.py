@@ -18,8 +18,15 @@ READY_TIMEOUT = 60.0
 TRIES = 3
 """Starts at most: between the look for a free port and its use, somebody else may take it."""
 
-# The shell waits for the end of its input, whose other end only the test run holds, and takes the server down with it.
-_WATCHED = '"$@" <&- & server=$!; cat >/dev/null; kill $server; wait $server'
+# A second shell waits for the end of the input, whose other end only the test run holds, and takes the server down with
+# it; the first ends with the server.
+_WATCHED = """
+"$@" <&- & server=$!
+exec 3<&0
+(cat <&3 >/dev/null; kill $server) 2>/dev/null & watcher=$!
+wait $server
+kill $watcher
+"""
 
 
 @contextlib.contextmanager
@@ -34,16 +41,19 @@ def serving(
         is_ready: Whether this very server, and not another program, answers there.
 
     Raises:
-        AssertionError: it did not get ready in time; with what it printed.
+        AssertionError: it ended, each time it was tried, or did not get ready in time; with what it printed.
     """
     for left in reversed(range(TRIES)):
-        port = _free_port()
+        port = free_port()
         folder = Path(tempfile.mkdtemp(prefix="server-"))
         try:
             with _process(command(port), folder, env) as process:
-                if _wait(port, process, folder, is_ready, last=not left):
+                if _ready(port, process, is_ready):
                     yield port
                     return
+                may_try_again = left and process.poll() is not None
+                printed = (folder / "log").read_text(errors="replace")
+                assert may_try_again, f"no answer at port {port}; it printed:\n{printed}"
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -68,22 +78,19 @@ def _process(command: Sequence[str], folder: Path, env: Mapping[str, str] | None
         process.wait(30)
 
 
-def _wait(
-    port: int, process: subprocess.Popen[bytes], folder: Path, is_ready: Callable[[int], bool], *, last: bool
-) -> bool:
-    deadline = time.monotonic() + (READY_TIMEOUT if last else READY_TIMEOUT / 2)
+def _ready(port: int, process: subprocess.Popen[bytes], is_ready: Callable[[int], bool]) -> bool:
+    """Wait until the server answers, or has ended, or the time is up."""
+    deadline = time.monotonic() + READY_TIMEOUT
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError):
             if is_ready(port):
                 return True
-        if b"in use" in (folder / "log").read_bytes().lower() and not last:
-            return False
         time.sleep(0.05)
-    assert not last, f"no answer at port {port}; it printed:\n{(folder / 'log').read_text(errors='replace')}"
     return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that nobody listens at just now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -107,6 +107,13 @@ async def at_once(calls: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
     return await asyncio.gather(*calls)
 
 
+async def either_first(one: Coroutine[Any, Any, Any], other: Coroutine[Any, Any, Any], *, first: int) -> list[Any]:
+    """Make both calls at the same time, begun with the one or the other, and return their answers in this order."""
+    calls = [one, other] if first == 0 else [other, one]
+    answers = await at_once(calls)
+    return answers if first == 0 else answers[::-1]
+
+
 #: A method that judges a store, with a bench; what `store_fact()` decorates.
 StoreFact = Callable[[Any, StoreBench], Coroutine[Any, Any, None]]
 

@@ -223,7 +223,9 @@ class FakeSource:
         self._notify()
         return None
 
-    async def dead_letter(self, lease: object, message: Message, /, *, reason: str) -> ConsumeError | None:
+    async def dead_letter(
+        self, lease: object, message: Message, /, *, reason: str, error: str | None = None
+    ) -> ConsumeError | None:
         await self._enter("dead_letter", lease)
         item = self._find(lease)
         if item is None:

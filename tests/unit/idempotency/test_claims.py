@@ -127,7 +127,7 @@ def test_work_is_cancelled_when_its_claim_is_lost():
 
 
 def test_work_is_cancelled_when_no_renewal_reaches_the_store():
-    """At the end of its claim, when somebody else may begin, and not before."""
+    """Just before its claim ends and somebody else may begin, and no earlier."""
 
     async def main():
         store, work = FaultyStore(), Work(300)
@@ -138,7 +138,7 @@ def test_work_is_cancelled_when_no_renewal_reaches_the_store():
         with pytest.raises(ClaimLostError, match="ended before it was renewed"):
             await task
 
-        assert work.cancelled_at == pytest.approx(60)
+        assert work.cancelled_at == pytest.approx(30 + 0.95 * 30)
 
     run_virtual(main())
 
@@ -280,6 +280,28 @@ def test_a_cancellation_does_not_tear_a_completion_down():
         assert asyncio.get_running_loop().time() == pytest.approx(3)
         assert await once(store).run("k", work) == 1
         assert work.begun == 1
+
+    run_virtual(main())
+
+
+def test_a_cancellation_that_comes_when_the_work_has_just_ended_does_not_undo_it():
+    """Nothing is waited for between the end of the work and its record, so done work never passes for cancelled."""
+
+    async def main():
+        store, ended = FaultyStore(), []
+
+        async def work():
+            await asyncio.sleep(1)
+            ended.append(1)
+            asyncio.current_task().cancel()  # seen at the next await, which is not the work's any more
+            return "done"
+
+        task = asyncio.create_task(once(store).run("k", work))
+        await asyncio.wait([task])
+
+        assert task.cancelled()
+        assert await once(store).run("k", work) == "done"
+        assert ended == [1]
 
     run_virtual(main())
 

@@ -222,6 +222,38 @@ def test_keys_are_of_their_topic_unless_said_otherwise():
     run_virtual(main())
 
 
+def test_a_mismatch_can_be_dead_lettered_at_once():
+    """It is one of the errors that a consumer can be told to be permanent."""
+
+    async def main():
+        handled, buried = [], []
+
+        async def handle(message):
+            handled.append(message.text)
+
+        async def bury(message):
+            buried.append(message.text)
+
+        once = idempotent(MemoryStore(), key=lambda message: "k")
+        async with open_publishers("memory://?name=mismatch") as publishers:
+            await (await publishers.new_publisher("orders")).publish_many(["a", "b"], ordering_key="x")
+        async with open_consumers("memory://?name=mismatch") as consumers:
+            orders = await consumers.new_consumer(
+                "orders", handle, middleware=[once], permanent=(FingerprintMismatchError,)
+            )
+            dead = await consumers.new_consumer("orders.dead", bury)
+            async with asyncio.TaskGroup() as tasks:
+                for consumer in (orders, dead):
+                    tasks.create_task(consumer.consume())
+                await asyncio.sleep(100)
+                orders.stop()
+                dead.stop()
+
+        assert (handled, buried) == (["a"], ["b"])
+
+    run_virtual(main())
+
+
 @pytest.mark.parametrize("key", [None, "", 17, b"k"])
 def test_without_a_key_nothing_is_handled(key):
     """All messages whose key is missing would share one record: the first would be handled, the others dropped."""
