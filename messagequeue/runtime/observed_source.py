@@ -72,9 +72,11 @@ class ObservedSource:
     async def extend(self, leases: Sequence[object], /, *, by: float) -> Results:
         return await self._source.extend([cast(ObservedLease, lease).lease for lease in leases], by=by)
 
-    async def dead_letter(self, lease: object, message: Message, /, *, reason: str) -> ConsumeError | None:
+    async def dead_letter(
+        self, lease: object, message: Message, /, *, reason: str, error: str | None = None
+    ) -> ConsumeError | None:
         async def bury(own: Sequence[object]) -> Results:
-            return [await self._source.dead_letter(own[0], message, reason=reason)]
+            return [await self._source.dead_letter(own[0], message, reason=reason, error=error)]
 
         return (await self._told("dead_letter", [lease], bury))[0]
 

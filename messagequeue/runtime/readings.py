@@ -42,6 +42,8 @@ def consumer_readings(consumer: Watched) -> Mapping[str, float]:
         names.LEASES_EXTENDED.name: stats.leases_extended,
         names.SETTLE_ERRORS.name: stats.settle_errors,
         names.RELEASED.name: stats.released,
+        names.BREAKER_OPEN.name: int(stats.breaker_open),
+        names.BREAKER_OPENED.name: stats.breaker_opened,
     }
 
 

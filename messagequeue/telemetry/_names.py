@@ -198,6 +198,15 @@ RELEASED = Instrument(
     "{message}",
     "Messages that were handed back, unhandled or for a later retry.",
 )
+BREAKER_OPEN = Instrument(
+    "messagequeue.consumer.breaker_open",
+    "observed up-down counter",
+    "{consumer}",
+    "Consumers whose circuit breaker keeps them from receiving.",
+)
+BREAKER_OPENED = Instrument(
+    "messagequeue.consumer.breaker_opened", "observed counter", "{event}", "How often a circuit breaker opened."
+)
 BILLABLE_REQUESTS = Instrument(
     "messagequeue.client.billable_requests",
     "observed counter",
@@ -239,6 +248,8 @@ INSTRUMENTS = (
     LEASES_EXTENDED,
     SETTLE_ERRORS,
     RELEASED,
+    BREAKER_OPEN,
+    BREAKER_OPENED,
     BILLABLE_REQUESTS,
     TRANSPORT_FALLBACKS,
     TRANSPORT_PAUSES,
