@@ -101,12 +101,19 @@ class Session:
             handled=self._handled,
         )
         self._ahead = Ahead.of(options, source.limits)
-        self._polling = Polling(
-            source,
-            options,
-            faults,
-            stats,
-            topic,
+        self._polling = self._new_polling()
+        self._heart: Heart | None = None
+
+    def _new_lanes(self, *, ordered: bool) -> Lanes:
+        return Lanes(ordered=ordered)
+
+    def _new_polling(self) -> Polling:
+        return Polling(
+            self._source,
+            self._options,
+            self._faults,
+            self._stats,
+            self._topic,
             room=self._room,
             awaited=self._lanes.awaited,
             on_deliveries=self._on_deliveries,
@@ -114,10 +121,6 @@ class Session:
             on_launched=self._on_launched,
             on_answered=self._on_answered,
         )
-        self._heart: Heart | None = None
-
-    def _new_lanes(self, *, ordered: bool) -> Lanes:
-        return Lanes(ordered=ordered)
 
     def stop(self) -> None:
         """Begin no more receives and start no more handlers; `run()` drains and returns."""
