@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import ClassVar, Self, Unpack
 
 from .._batch import BatchHandler
-from .._errors import ClosedError, ConfigurationError, ErrConsumerAlreadyRegistered
+from .._errors import ClosedError, ConfigurationError, ErrConsumerAlreadyRegistered, UnsupportedOptionError
 from .._message import Message
 from .._options import ConsumeKwargs, ConsumeOptions, refuse_unknown
 from .._protocols import ErrorSink, Handler, Middleware
@@ -152,6 +152,11 @@ class RuntimeConsumerProvider(ABC):
         if self._closing is not None:  # close() came first and waits for this
             await source.close()
             self._refuse_closed()
+        if options.on_failure != "block" and not source.capabilities.ordering:
+            await source.close()
+            raise UnsupportedOptionError(
+                f"on_failure={options.on_failure!r} is for a topic that keeps order; {topic!r} does not: leave it out"
+            )
         return source
 
     def _forget(self, key: str) -> None:

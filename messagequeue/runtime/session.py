@@ -19,13 +19,13 @@ from .._protocols import Handler
 from ..driver import Delivery, LeaseSource
 from ..telemetry import ConsumerTelemetry
 from .ahead import Ahead
-from .breaker import Breaker, Circuit
 from .dispatch import Cancelled, Held, Lanes, State
 from .following import Following
+from .guard import Guard
 from .heartbeat import Heart
 from .leases import LeaseBook, LeaseTerms, terms_of
 from .observed_handling import observed
-from .outcome import NotAsyncError, breaks
+from .outcome import NotAsyncError
 from .polling import Polling
 from .settling import Settling
 from .sink import Faults, logger
@@ -77,7 +77,7 @@ class Session:
         self._running = 0
         self._stopping = False
         self._pumping = False
-        self._breaker = Breaker.of(options)
+        self._guard = Guard.of(options, stats, topic, on_opened=self._on_opened)
         self._slots = options.concurrency + options.prefetch
         self._book = LeaseBook(LeaseTerms(lease=1.0, interval=None))
         self._settling = Settling(
@@ -175,8 +175,8 @@ class Session:
     def _room(self) -> int:
         """Messages that may be received now."""
         room = self._space()
-        if self._breaker is not None:
-            room = self._breaker.room(self._loop.time(), room, self._running + self._lanes.ready + self._lanes.behind)
+        if self._guard is not None:
+            room = self._guard.room(self._loop.time(), room, self._running + self._lanes.ready + self._lanes.behind)
         return room
 
     def _space(self) -> int:
@@ -200,7 +200,7 @@ class Session:
             if self._renewed(delivery, now):
                 continue
             held = Held(delivery, self._lanes.key_of(delivery), now, deadline)
-            if self._stopping or self._is_open():
+            if self._stopping or (self._guard is not None and self._guard.is_open):
                 late.append(held)
             elif self._admit(held, now):
                 admitted.append(held)
@@ -334,38 +334,17 @@ class Session:
 
     def _follow(self, held: Held, raised: BaseException | None) -> None:
         """Do what the end of the handler asks for."""
-        if self._breaker is not None:
-            self._judge(self._breaker, held, raised)
+        if self._guard is not None:
+            self._guard.judge(self._loop.time(), held, raised)
         if raised is None and held.cancelled is None:
             self._stats.handled += 1
             self._settling.settle(held)
         else:
             self._following.follow(held, raised)
 
-    # -- what fails too often
-
-    def _is_open(self) -> bool:
-        return self._breaker is not None and self._breaker.state is Circuit.OPEN
-
-    def _judge(self, breaker: Breaker, held: Held, raised: BaseException | None) -> None:
-        """Let the breaker know, and stop or begin to receive where it says so."""
-        failed = breaks(raised, self._options) and held.cancelled in (None, Cancelled.TIMEOUT)
-        if raised is not None and not failed:
-            return
-        if not breaker.saw(self._loop.time(), held.received_at, failed=failed):
-            return
-        self._stats.breaker_open = breaker.state is not Circuit.CLOSED
-        if breaker.state is Circuit.CLOSED:
-            logger.info("topic %s: handlers work again; receiving goes on", self._topic, extra={"topic": self._topic})
-            return
-        logger.warning(
-            "topic %s: too many handlers fail; nothing is received for %g s, then one message is tried",
-            self._topic,
-            breaker.pause,
-            extra={"topic": self._topic},
-        )
-        self._stats.breaker_opened += 1
-        self._loop.call_later(breaker.pause, self._polling.wake)
+    def _on_opened(self, pause: float) -> None:
+        """Too much fails: hand back what has not started, and receive again after *pause* seconds."""
+        self._loop.call_later(pause, self._polling.wake)
         self._following.hand_back(self._lanes.drain())
 
     def _on_kept(self, held: Held, back_at: float | None) -> None:
