@@ -168,4 +168,3 @@ def seconds(span: ReadableSpan) -> float:
 
 def attributes(span: ReadableSpan, *names: str) -> tuple[Any, ...]:
     return tuple((span.attributes or {}).get(name) for name in names)
-

@@ -114,7 +114,9 @@ def test_the_standard_metrics_are_recorded():
         [process] = metrics["messaging.process.duration"].values()
         assert (process.count, process.sum) == (3, pytest.approx(0.9))
         assert process.explicit_bounds[:3] == (0.005, 0.01, 0.025)
-        operations = {dict(labels)["messaging.operation.name"] for labels in metrics["messaging.client.operation.duration"]}
+        operations = {
+            dict(labels)["messaging.operation.name"] for labels in metrics["messaging.client.operation.duration"]
+        }
         assert operations == {"send", "receive", "settle"}
 
     run_virtual(main())
@@ -157,7 +159,9 @@ def test_counters_that_consumers_have_are_read_when_metrics_are_collected():
 
     async def main() -> None:
         telemetry = recording.telemetry.consumer(WHERE)
-        consumer = RuntimeConsumer("orders", source, handler, ConsumeOptions(concurrency=2, prefetch=1), telemetry=telemetry)
+        consumer = RuntimeConsumer(
+            "orders", source, handler, ConsumeOptions(concurrency=2, prefetch=1), telemetry=telemetry
+        )
         stop = recording.telemetry.watch(WHERE, lambda: consumer_readings(consumer))
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(consumer.consume())

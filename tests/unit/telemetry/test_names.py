@@ -29,9 +29,9 @@ def test_standard_names_are_those_of_the_conventions():
     assert names.SERVER_ADDRESS == server_attributes.SERVER_ADDRESS
     assert names.SERVER_PORT == server_attributes.SERVER_PORT
     assert names.ERROR_TYPE == error_attributes.ERROR_TYPE
-    assert names.OTHER_ERROR == error_attributes.ErrorTypeValues.OTHER.value
+    assert error_attributes.ErrorTypeValues.OTHER.value == names.OTHER_ERROR
     assert _telemetry.QUEUE_URL == aws_attributes.AWS_SQS_QUEUE_URL
-    assert _telemetry.SYSTEM == messaging_attributes.MessagingSystemValues.AWS_SQS.value
+    assert messaging_attributes.MessagingSystemValues.AWS_SQS.value == _telemetry.SYSTEM
     assert f"https://opentelemetry.io/schemas/{names.CONVENTIONS}" in {schema.value for schema in Schemas}
 
 
