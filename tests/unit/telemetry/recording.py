@@ -1,4 +1,4 @@
-"""What the tests of telemetry share: OpenTelemetry's SDK that keeps what it is told, and applications in virtual time."""
+"""What the tests of telemetry share: an OpenTelemetry SDK that keeps what it is told, applications in virtual time."""
 
 from __future__ import annotations
 
