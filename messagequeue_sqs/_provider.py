@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from functools import partial
 
+from messagequeue import _log_events as events
 from messagequeue._errors import ErrorCode, MessageQueueError
 from messagequeue._message import Message
 from messagequeue._options import ConsumeOptions
@@ -24,8 +24,6 @@ from ._sender import SQSSender
 from ._source import SQSSource
 from ._telemetry import billed, destination_of
 from ._wire import carried_traceparent
-
-_log = logging.getLogger("messagequeue.sqs")
 
 #: A queue that nobody has: account numbers have no such value.
 _NOBODYS_QUEUE = "000000000000/messagequeue-ping"
@@ -131,7 +129,7 @@ class SQSConsumerProvider(RuntimeConsumerProvider):
         self._queue: Queue | None = None
         conflict = timeout_conflict(self._config)
         if conflict:
-            _log.warning("%s", conflict)
+            events.SQS_READ_TIMEOUT.log("%s", conflict)
 
     @property
     def transport_stats(self) -> TransportStats:

@@ -13,6 +13,7 @@ from functools import partial
 from types import CoroutineType
 from typing import Any
 
+from .. import _log_events as events
 from .._errors import HandlerError, LeaseLostError, MessageQueueError
 from .._options import ConsumeOptions
 from .._protocols import Handler
@@ -205,7 +206,8 @@ class Session:
             elif self._admit(held, now):
                 admitted.append(held)
         if late:
-            logger.debug("topic %s: %d messages came too late and are handed back", self._topic, len(late))
+            text = "topic %s: %d messages came too late and are handed back"
+            events.RECEIVE_LATE.log(text, self._topic, len(late), topic=self._topic, count=len(late))
             self._settling.give_back(late, 0.0)
         self._pump()
         # Not before: no time has passed, and what is over by now needs no lease.
@@ -406,7 +408,8 @@ class Session:
             async with asyncio.timeout(grace):
                 await self._settling.idle()
         except TimeoutError:
-            logger.error("topic %s: %d messages could not be settled in time", self._topic, self._settling.pending)
+            text, count = "topic %s: %d messages could not be settled in time", self._settling.pending
+            events.SETTLE_UNFINISHED.log(text, self._topic, count, topic=self._topic, count=count)
 
     async def _close(self) -> None:
         """End every task of this session, also where a second cancellation cut the drain short."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
 from opentelemetry import trace
@@ -11,9 +10,9 @@ from opentelemetry.propagators.textmap import Getter, Setter, TextMapPropagator
 from opentelemetry.trace import SpanContext
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-Attributes = Mapping[str, str | bytes]
+from ... import _log_events as events
 
-_log = logging.getLogger("messagequeue.telemetry")
+Attributes = Mapping[str, str | bytes]
 
 _W3C = TraceContextTextMapPropagator()
 _TRACEPARENT = "traceparent"
@@ -97,7 +96,9 @@ class Propagation:
         """A propagator that raises is a foreign one's fault: the message is more important."""
         if not self._warned:
             self._warned = True
-            _log.warning("the propagator %s raised; goes on without context", type(self._propagator).__name__)
+            name = type(self._propagator).__name__
+            text = "the propagator %s raised; messages go on without its context"
+            events.PROPAGATOR_RAISED.log(text, name, exc_info=True, propagator=name)
 
 
 def span_context(context: Context | None) -> SpanContext:
