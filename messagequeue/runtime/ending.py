@@ -1,5 +1,5 @@
 """
-The end of a session: what has not started is handed back, what runs is waited for or cancelled, what was earned is sent.
+The end of a session: what has not started is handed back, what runs is waited for or cancelled, what is earned is sent.
 
 Not concerned with why a session ends.
 """
