@@ -162,7 +162,7 @@ def test_what_an_application_sees_is_as_declared_and_holds_no_body(caplog: pytes
             for word in ("discard", "bury", "slow", "fail"):
                 await publisher.publish(f"SECRET {word}", attributes={"token": "SECRET"})
             consumer = await consumers.new_consumer(
-                "orders", compose(handler, log_handlers(), retry(attempts=2, on=ConnectionError)), drain_timeout=1
+                "orders", compose(handler, log_handlers(), retry(ConnectionError, attempts=2)), drain_timeout=1
             )
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(consumer.consume())
