@@ -33,9 +33,8 @@ def metrics() -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for item in INSTRUMENTS:
         own = ", ".join(f"`{name}`" for name in item.attributes if name not in _EVERYWHERE)
-        kind = item.kind.removeprefix("observed ")
         only = "" if _EVERYWHERE[1] in item.attributes else "of the provider, not of a topic"
-        yield f"| `{item.name}` | {kind} | `{item.unit}` | {own or only} | {item.doc} |"
+        yield f"| `{item.name}` | {item.kind} | `{item.unit}` | {own or only} | {item.doc} |"
 
 
 def log_events() -> Iterator[str]:

@@ -75,21 +75,14 @@ class Propagation:
             return {}
         return {name: value for name, value in carrier.items() if value}
 
-    def read(self, attributes: Attributes, traceparent: str | None = None) -> Context:
-        """
-        Return the context that came with a message; an empty one where none did, or it is broken.
-
-        Args:
-            traceparent: What came beside the attributes: it is read where they name no span.
-        """
+    def read(self, attributes: Attributes) -> Context:
+        """Return the context that came with a message; an empty one where none did, or it is broken."""
         context = Context()
         if attributes:
             try:
-                context = self._propagator.extract(attributes, context, _GETTER)
+                return self._propagator.extract(attributes, context, _GETTER)
             except Exception:
                 self._warn()
-        if traceparent is not None and not span_context(context).is_valid:
-            context = _W3C.extract({_TRACEPARENT: traceparent}, context, _GETTER)
         return context
 
     def _warn(self) -> None:
@@ -99,6 +92,11 @@ class Propagation:
             name = type(self._propagator).__name__
             text = "the propagator %s raised; messages go on without its context"
             events.PROPAGATOR_RAISED.log(text, name, exc_info=True, propagator=name)
+
+
+def within(traceparent: str, context: Context) -> Context:
+    """Return *context* with the span that *traceparent* names; as it is where that names none."""
+    return _W3C.extract({_TRACEPARENT: traceparent}, context, _GETTER)
 
 
 def span_context(context: Context | None) -> SpanContext:
