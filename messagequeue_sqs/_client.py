@@ -252,7 +252,18 @@ class Clients:
     def _shortened(self, api: BotoApi) -> SqsApi:
         if self._config.transport == "sdk":
             return api
-        fast = FastApi(api, Sdk(api.client), translate, tell=self._tell, strict=self._config.transport == "fast")
+        strict = self._config.transport == "fast"
+        try:
+            fast = FastApi(api, Sdk(api.client), translate, tell=self._tell, strict=strict)
+        except Exception as error:  # a version of the SDK that is built otherwise
+            if strict:
+                raise ConfigurationError(
+                    f"transport='fast' does not know this version of the AWS SDK ({type(error).__name__}): "
+                    "use transport='auto'"
+                ) from error
+            text = "this version of the AWS SDK is not known (%s): calls to %s go through it alone"
+            self._tell("unknown SDK", logging.INFO, text, type(error).__name__, api.endpoint)
+            return api
         self._stats.append(fast.stats)
         self._exits.push_async_callback(fast.close)
         return fast
