@@ -17,11 +17,14 @@ from .._errors import HandlerError, LeaseLostError, MessageQueueError
 from .._options import ConsumeOptions
 from .._protocols import Handler
 from ..driver import Delivery, LeaseSource
+from ..telemetry import ConsumerTelemetry
 from .ahead import Ahead
 from .dispatch import Cancelled, Held, Lanes, State
 from .following import Following
+from .guard import Guard
 from .heartbeat import Heart
 from .leases import LeaseBook, LeaseTerms, terms_of
+from .observed_handling import observed
 from .outcome import NotAsyncError
 from .polling import Polling
 from .settling import Settling
@@ -58,6 +61,7 @@ class Session:
         options: ConsumeOptions,
         faults: Faults,
         stats: ConsumerStats,
+        telemetry: ConsumerTelemetry | None = None,
     ) -> None:
         self._topic = topic
         self._source = source
@@ -65,17 +69,26 @@ class Session:
         self._options = options
         self._faults = faults
         self._stats = stats
+        self._telemetry = telemetry
         self._loop = asyncio.get_running_loop()
-        self._lanes = Lanes(ordered=source.capabilities.ordering)
+        self._lanes = self._new_lanes(ordered=source.capabilities.ordering)
         self._held: dict[str, Held] = {}
         self._handlers = OwnedTasks(logger)
         self._running = 0
         self._stopping = False
         self._pumping = False
+        self._guard = Guard.of(options, stats, topic, on_opened=self._on_opened)
         self._slots = options.concurrency + options.prefetch
         self._book = LeaseBook(LeaseTerms(lease=1.0, interval=None))
         self._settling = Settling(
-            source, faults, stats, topic, on_settled=self._lanes.advance, on_kept=self._on_kept, on_progress=self._pump
+            source,
+            faults,
+            stats,
+            topic,
+            on_settled=self._lanes.advance,
+            on_kept=self._on_kept,
+            on_progress=self._pump,
+            discards=options.no_dead_letter_queue == "discard",
         )
         self._following = Following(
             topic,
@@ -88,18 +101,26 @@ class Session:
             handled=self._handled,
         )
         self._ahead = Ahead.of(options, source.limits)
-        self._polling = Polling(
-            source,
-            options,
-            faults,
-            stats,
-            topic,
+        self._polling = self._new_polling()
+        self._heart: Heart | None = None
+
+    def _new_lanes(self, *, ordered: bool) -> Lanes:
+        return Lanes(ordered=ordered)
+
+    def _new_polling(self) -> Polling:
+        return Polling(
+            self._source,
+            self._options,
+            self._faults,
+            self._stats,
+            self._topic,
             room=self._room,
             awaited=self._lanes.awaited,
             on_deliveries=self._on_deliveries,
             on_received=self._ahead.received,
+            on_launched=self._on_launched,
+            on_answered=self._on_answered,
         )
-        self._heart: Heart | None = None
 
     def stop(self) -> None:
         """Begin no more receives and start no more handlers; `run()` drains and returns."""
@@ -109,6 +130,16 @@ class Session:
     def runs(self, task: asyncio.Task[Any] | None) -> bool:
         """Whether *task* is that of a handler."""
         return task in self._handlers
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that were received and are neither settled nor handed back."""
+        return len(self._held) + self._settling.pending
+
+    @property
+    def blocked_keys(self) -> int:
+        """Ordering keys whose messages wait for one that failed; may be read from any thread."""
+        return self._lanes.blocked(self._loop.time())
 
     async def run(self) -> None:
         """
@@ -142,6 +173,13 @@ class Session:
     # -- what arrives
 
     def _room(self) -> int:
+        """Messages that may be received now."""
+        room = self._space()
+        if self._guard is not None:
+            room = self._guard.room(self._loop.time(), room, self._running + self._lanes.ready + self._lanes.behind)
+        return room
+
+    def _space(self) -> int:
         """
         Messages that may still be taken in.
 
@@ -162,12 +200,12 @@ class Session:
             if self._renewed(delivery, now):
                 continue
             held = Held(delivery, self._lanes.key_of(delivery), now, deadline)
-            if self._stopping:
+            if self._stopping or (self._guard is not None and self._guard.is_open):
                 late.append(held)
             elif self._admit(held, now):
                 admitted.append(held)
         if late:
-            logger.debug("topic %s: %d messages came after stop and are handed back", self._topic, len(late))
+            logger.debug("topic %s: %d messages came too late and are handed back", self._topic, len(late))
             self._settling.give_back(late, 0.0)
         self._pump()
         # Not before: no time has passed, and what is over by now needs no lease.
@@ -200,6 +238,12 @@ class Session:
         self._book.add(held)
         return True
 
+    def _on_launched(self, now: float) -> None:
+        """A receive is out."""
+
+    def _on_answered(self, brought: int) -> None:
+        """One came back with *brought* messages; 0 also where it failed."""
+
     # -- what is handled
 
     def _pump(self) -> None:
@@ -215,6 +259,10 @@ class Session:
                 self._start(held)
         finally:
             self._pumping = False
+        self._pumped()
+
+    def _pumped(self) -> None:
+        """What could start has started: perhaps there is room for more."""
         self._stats.running = self._running
         self._ahead.note(self._loop.time(), self._running, self._lanes.ready)
         self._polling.wake()
@@ -223,7 +271,9 @@ class Session:
         self._running += 1
         held.state = State.RUNNING
         name, ended = f"messagequeue handler {self._topic} {held.id}", partial(self._ended, held)
-        task = self._handlers.begin(self._work(held), name=name, ended=ended)
+        telemetry = self._telemetry
+        work = self._work(held) if telemetry is None else observed(telemetry, held, self._work)
+        task = self._handlers.begin(work, name=name, ended=ended)
         if not task.done():
             held.task = task
 
@@ -231,6 +281,8 @@ class Session:
         """Run the handler."""
         if held.delivery.fault is not None:
             raise held.delivery.fault
+        if self._following.skipping and (skipped := self._following.skipped(held)) is not None:
+            raise skipped
         timeout = self._options.handler_timeout
         timer = None if timeout is None else self._loop.call_later(timeout, self._time_out, held)
         try:
@@ -282,11 +334,18 @@ class Session:
 
     def _follow(self, held: Held, raised: BaseException | None) -> None:
         """Do what the end of the handler asks for."""
+        if self._guard is not None:
+            self._guard.judge(self._loop.time(), held, raised)
         if raised is None and held.cancelled is None:
             self._stats.handled += 1
             self._settling.settle(held)
         else:
             self._following.follow(held, raised)
+
+    def _on_opened(self, pause: float) -> None:
+        """Too much fails: hand back what has not started, and receive again after *pause* seconds."""
+        self._loop.call_later(pause, self._polling.wake)
+        self._following.hand_back(self._lanes.drain())
 
     def _on_kept(self, held: Held, back_at: float | None) -> None:
         self._following.fall_back(held, back_at=back_at)
