@@ -44,8 +44,10 @@ from ._protocols import (
     ErrorSink,
     Handler,
     Middleware,
+    Publish,
     Publisher,
     PublisherProvider,
+    PublishMiddleware,
 )
 from ._registry import find_provider, provider_names, register_provider
 from ._run import run
@@ -83,8 +85,10 @@ __all__ = [
     "Outgoing",
     "ProviderConfig",
     "ProviderNotInstalledError",
+    "Publish",
     "PublishError",
     "PublishKwargs",
+    "PublishMiddleware",
     "PublishOptions",
     "Publisher",
     "PublisherProvider",

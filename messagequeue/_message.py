@@ -13,7 +13,7 @@ from typing import Any
 AttributeValue = str | bytes | int | float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Message:
     """
     One delivery of a message to a handler.  Return from the handler to settle it; raise to have it back.
@@ -42,6 +42,31 @@ class Message:
     published_at: datetime | None = None
     raw: object = field(default=None, repr=False, compare=False)
 
+    # Made for every message: what `dataclass` writes for a frozen class takes twice as long (0.65 against 1.3 us).
+    def __init__(
+        self,
+        topic: str,
+        id: str,  # noqa: A002 - the field's name
+        body: bytes,
+        attributes: Mapping[str, str | bytes] | None = None,
+        ordering_key: str | None = None,
+        deduplication_key: str | None = None,
+        sequence_number: str | None = None,
+        delivery_attempt: int | None = None,
+        published_at: datetime | None = None,
+        raw: object = None,
+    ) -> None:
+        _topic(self, topic)
+        _id(self, id)
+        _body(self, body)
+        _attributes(self, {} if attributes is None else attributes)
+        _ordering_key(self, ordering_key)
+        _deduplication_key(self, deduplication_key)
+        _sequence_number(self, sequence_number)
+        _delivery_attempt(self, delivery_attempt)
+        _published_at(self, published_at)
+        _raw(self, raw)
+
     @property
     def text(self) -> str:
         """The body as UTF-8 text.  Raises `UnicodeDecodeError` (a ValueError) where it is not."""
@@ -62,7 +87,21 @@ def _rebuild(kind: type[Message], values: dict[str, Any]) -> Message:
     return kind(**values)
 
 
-@dataclass(frozen=True, slots=True)
+(
+    _topic,
+    _id,
+    _body,
+    _attributes,
+    _ordering_key,
+    _deduplication_key,
+    _sequence_number,
+    _delivery_attempt,
+    _published_at,
+    _raw,
+) = (getattr(Message, item.name).__set__ for item in fields(Message))
+
+
+@dataclass(frozen=True, slots=True, init=False)
 class Receipt:
     """
     The broker's word that it has a message.
@@ -74,6 +113,13 @@ class Receipt:
 
     message_id: str
     sequence_number: str | None = None
+
+    def __init__(self, message_id: str, sequence_number: str | None = None) -> None:  # as for Message
+        _message_id(self, message_id)
+        _sequence_number_of_receipt(self, sequence_number)
+
+
+_message_id, _sequence_number_of_receipt = (getattr(Receipt, item.name).__set__ for item in fields(Receipt))
 
 
 @dataclass(frozen=True, slots=True)

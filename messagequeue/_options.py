@@ -171,6 +171,10 @@ class ConsumeOptions:
     prefetch: int = option(
         0, "Messages received beyond those that can start; their leases are kept alive too.", low=0, high=100_000
     )
+    adaptive: bool = option(
+        True,
+        "Receive ahead of free slots, several receives at once, while handlers finish faster than receives answer.",
+    )
     batch_size: int = option(10, "Messages in one receive at most; a broker's own limit caps it.", low=1, high=10_000)
     wait_time: float = option(
         20.0, "How long a receive waits for a message (long poll).", unit="seconds", low=0, high=20

@@ -18,6 +18,10 @@ from ._options import ConsumeKwargs, PublishKwargs
 Handler = Callable[[Message], Awaitable[None]]
 #: Wraps a handler in another; `compose(handler, a, b)` makes *a* the outermost.
 Middleware = Callable[[Handler], Handler]
+#: Publishes one message, with its options, and returns once the broker has confirmed it.
+Publish = Callable[[Outgoing], Awaitable[Receipt]]
+#: Wraps publishing; `with_middleware(publisher, a, b)` makes *a* the outermost.
+PublishMiddleware = Callable[[Publish], Publish]
 #: Is told of every fault while consuming.  A plain function: it cannot hold up the loop.  What it raises is logged.
 ErrorSink = Callable[[ConsumeError], None]
 

@@ -15,7 +15,7 @@ batching, order per key, concurrency, heartbeats, retries of entries, back-off, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from ._errors import ConsumeError, DecodeError, PublishError
@@ -83,7 +83,7 @@ class Limits:
     max_receives: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class EncodedMessage:
     """
     A message as a `Sender` gets it: encoded, its options normalised.
@@ -100,6 +100,26 @@ class EncodedMessage:
     deduplication_key: str | None = None
     delay: float | None = None
     attributes: Mapping[str, AttributeValue] | None = None
+
+    # Made for every message: half the time of what `dataclass` writes for a frozen class.
+    def __init__(
+        self,
+        body: str | bytes,
+        ordering_key: str | None = None,
+        deduplication_key: str | None = None,
+        delay: float | None = None,
+        attributes: Mapping[str, AttributeValue] | None = None,
+    ) -> None:
+        _body(self, body)
+        _ordering_key(self, ordering_key)
+        _deduplication_key(self, deduplication_key)
+        _delay(self, delay)
+        _attributes(self, attributes)
+
+
+_body, _ordering_key, _deduplication_key, _delay, _attributes = (
+    getattr(EncodedMessage, item.name).__set__ for item in fields(EncodedMessage)
+)
 
 
 class Sender(Protocol):
@@ -156,7 +176,7 @@ class PreparingSender(Sender, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Delivery:
     """
     A received message and the right to work on it.
@@ -170,6 +190,14 @@ class Delivery:
     message: Message
     lease: object
     fault: DecodeError | None = None
+
+    def __init__(self, message: Message, lease: object, fault: DecodeError | None = None) -> None:  # as above
+        _message(self, message)
+        _lease(self, lease)
+        _fault(self, fault)
+
+
+_message, _lease, _fault = (getattr(Delivery, item.name).__set__ for item in fields(Delivery))
 
 
 class LeaseSource(Protocol):

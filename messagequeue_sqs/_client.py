@@ -288,7 +288,7 @@ class Clients:
     def _shortened(self, api: BotoApi) -> SqsApi:
         if self._config.transport == "sdk":
             return api
-        fast = FastApi(api, Sdk(api.client), translate, strict=self._config.transport == "fast")
+        fast = FastApi(api, Sdk(api.client), translate, tell=self._tell, strict=self._config.transport == "fast")
         self._stats.append(fast.stats)
         self._exits.push_async_callback(fast.close)
         return fast

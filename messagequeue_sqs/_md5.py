@@ -18,9 +18,9 @@ class _AttributeValue(Protocol):
 _STRING, _BINARY = b"\x01", b"\x02"
 
 
-def body_md5(body: str) -> str:
+def body_md5(body: str | bytes) -> str:
     """Return the MD5 of a message body: of its UTF-8 bytes, as 32 hexadecimal digits."""
-    return hashlib.md5(body.encode(), usedforsecurity=False).hexdigest()
+    return hashlib.md5(body.encode() if isinstance(body, str) else body, usedforsecurity=False).hexdigest()
 
 
 def attributes_md5(attributes: Mapping[str, _AttributeValue]) -> str:

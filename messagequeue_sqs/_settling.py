@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 
 from messagequeue._errors import ConsumeError, ErrorCode, LeaseLostError, SettleError
 
@@ -14,12 +13,14 @@ from ._queue import Queue
 from ._sender import ENTRY_IDS, reconcile
 
 
-@dataclass(frozen=True, slots=True)
 class Lease:
     """One receive of one message: the handle that settles it, and what came with it."""
 
-    handle: str = field(repr=False)
-    raw: ReceivedMessage = field(repr=False)
+    __slots__ = ("handle", "raw")
+
+    def __init__(self, handle: str, raw: ReceivedMessage) -> None:
+        self.handle = handle
+        self.raw = raw
 
 
 class Settler:
@@ -57,7 +58,7 @@ class Settler:
         results: list[ConsumeError | None] = []
         for start in range(0, len(leases), _limits.BATCH_ENTRIES):
             batch = leases[start : start + _limits.BATCH_ENTRIES]
-            entries = [_entry(ENTRY_IDS[place], lease, visibility) for place, lease in enumerate(batch)]
+            entries = _entries(batch, visibility)
             try:
                 answer = await call(self._queue.url, entries)
             except CallError as error:
@@ -67,7 +68,9 @@ class Settler:
                 results += [settle_error(error, self._queue) for _ in batch]
                 continue
             done, failed = reconcile(entries, answer, self._queue.url)
-            results += [self._result(entry, done, failed) for entry in entries]
+            results += [
+                None if not failed and entry["Id"] in done else self._result(entry, done, failed) for entry in entries
+            ]
         return results
 
     def _result(
@@ -107,11 +110,14 @@ def settle_error(error: CallError, queue: Queue) -> SettleError:
     return translated
 
 
-def _entry(entry_id: str, lease: Lease, visibility: int | None) -> HandleEntry:
-    entry: HandleEntry = {"Id": entry_id, "ReceiptHandle": lease.handle}
+def _entries(batch: Sequence[Lease], visibility: int | None) -> list[HandleEntry]:
+    entries: list[HandleEntry] = [
+        {"Id": entry_id, "ReceiptHandle": lease.handle} for entry_id, lease in zip(ENTRY_IDS, batch, strict=False)
+    ]
     if visibility is not None:
-        entry["VisibilityTimeout"] = visibility
-    return entry
+        for entry in entries:
+            entry["VisibilityTimeout"] = visibility
+    return entries
 
 
 def _is_lost(code: str, words: str) -> bool:

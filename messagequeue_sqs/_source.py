@@ -29,7 +29,7 @@ from ._settling import Lease, Settler
 _log = logging.getLogger("messagequeue.sqs")
 
 #: Parked receives of one consumer at most; each of them holds a connection.
-_MAX_RECEIVES = 20
+_MAX_RECEIVES = 50
 
 
 Decode = Callable[[str, ReceivedMessage], tuple[Message, DecodeError | None]]
@@ -61,15 +61,17 @@ class SQSSource:
         self._receiving = receiving
         self._calls = calls
         self._queue = queue
+        self._fifo = queue.is_fifo
+        self._capabilities = capabilities_of(queue)
         self._options = options
         self._read_timeout = read_timeout
         self._verify = verify_checksums
         self._decode = decode
-        room = math.ceil((options.concurrency + options.prefetch) / _limits.RECEIVE_MESSAGES)
+        slots = math.ceil((options.concurrency + options.prefetch) / _limits.RECEIVE_MESSAGES)
         self._limits = Limits(
             batch_entries=_limits.BATCH_ENTRIES,
             receive_messages=_limits.RECEIVE_MESSAGES,
-            max_receives=min(_MAX_RECEIVES, room),
+            max_receives=_MAX_RECEIVES if options.adaptive else min(_MAX_RECEIVES, slots),
         )
         given = options.visibility_timeout
         self._visibility: int | None = None if given is None else math.ceil(given)
@@ -79,7 +81,7 @@ class SQSSource:
 
     @property
     def capabilities(self) -> Capabilities:
-        return capabilities_of(self._queue)
+        return self._capabilities
 
     @property
     def limits(self) -> Limits:
@@ -169,11 +171,12 @@ class SQSSource:
             received = await self._receiving.receive_message(request)
         except CallError as error:
             raise self._receive_error(error) from error.origin
-        return [self._delivery(raw) for raw in received]
+        delivery = self._delivery
+        return [delivery(raw) for raw in received]
 
     def _delivery(self, raw: ReceivedMessage) -> Delivery:
         message, fault = self._decode(self._queue.url, raw)
-        if self._queue.is_fifo and message.ordering_key is None:
+        if self._fifo and message.ordering_key is None:
             self._warn_once(
                 "no group",
                 "queue %s is FIFO and gave message %s without MessageGroupId: it is handled on its own",
@@ -186,7 +189,10 @@ class SQSSource:
 
     def _checksum_fault(self, raw: ReceivedMessage, message: Message) -> DecodeError | None:
         body, attributes = raw.get("MD5OfBody"), raw.get("MD5OfMessageAttributes")
-        if body and body != body_md5(raw.get("Body", "")):
+        # Bytes that were made of the text are not made again; those of base64 are others.
+        text = raw.get("Body", "")
+        came = message.body if len(message.body) == len(text) else text
+        if body and body != body_md5(came):
             what = "body"
         elif attributes and attributes != attributes_md5(raw.get("MessageAttributes", {})):
             what = "attributes"

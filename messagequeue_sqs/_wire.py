@@ -12,7 +12,7 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Context, Decimal
 from types import MappingProxyType
 
@@ -41,6 +41,7 @@ class Mark(str):
 # Source: API Reference, SendMessage: #x9 | #xA | #xD | #x20-#xD7FF | #xE000-#xFFFD | #x10000-#x10FFFF.
 _ALPHABET = "\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff"
 _TEXT = re.compile(f"[{_ALPHABET}]*+")  # three times as fast as looking for the first other one
+_ASCII = bytes([9, 10, 13, *range(32, 128)])
 _OUTSIDE = re.compile(f"[^{_ALPHABET}]")
 # Source: API Reference, SendMessage, MessageGroupId and MessageDeduplicationId.
 _KEY = re.compile(rf"[!-~]{{1,{_limits.KEY_CHARS}}}")
@@ -49,9 +50,9 @@ _ATTRIBUTE_NAME = re.compile(rf"(?!\.)(?!.*\.\.)[\w.-]{{1,{_limits.ATTRIBUTE_NAM
 _RESERVED_PREFIXES = ("aws.", "amazon.")
 # Wide enough that nothing is rounded before the digits are counted.
 _EXACT = Context(prec=200)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-_NONE: Mapping[str, WireAttribute] = MappingProxyType({})
+_NO_TEXTS: Mapping[str, str] = MappingProxyType({})
+_NO_ATTRIBUTES: Mapping[str, str | bytes] = MappingProxyType({})
 
 
 def measure(message: EncodedMessage, *, fifo: bool) -> int:
@@ -81,10 +82,10 @@ def measure(message: EncodedMessage, *, fifo: bool) -> int:
 
 def build_entry(message: EncodedMessage, entry_id: str, *, fifo: bool) -> SendEntry:
     """Return the batch entry of a message that `measure()` accepted.  What was not asked for is not in it."""
-    text, encoding = encode_body(message.body)
+    body = message.body
+    text, encoding = (body, None) if isinstance(body, str) else encode_body(body)
     entry: SendEntry = {"Id": entry_id, "MessageBody": text}
-    attributes = encode_attributes(message.attributes, encoding)
-    if attributes:
+    if (message.attributes or encoding) and (attributes := encode_attributes(message.attributes, encoding)):
         entry["MessageAttributes"] = attributes
     if message.ordering_key is not None:
         entry["MessageGroupId"] = message.ordering_key
@@ -129,7 +130,7 @@ def check_alphabet(what: str, text: str) -> None:
     Raises:
         InvalidMessageError: with position and code point of the first one; never with the text.
     """
-    if _TEXT.fullmatch(text):
+    if _is_sendable(text):
         return
     found = _OUTSIDE.search(text)
     assert found is not None
@@ -137,6 +138,11 @@ def check_alphabet(what: str, text: str) -> None:
         f"{what} has the character U+{ord(found[0]):04X} at position {found.start()}, which SQS refuses: "
         "publish it as bytes, which are carried as base64 where needed"
     )
+
+
+def _is_sendable(text: str) -> bool:
+    # In ASCII, what is left once all that may be sent is taken out says it in a third of the time.
+    return not text.encode().translate(None, _ASCII) if text.isascii() else _TEXT.fullmatch(text) is not None
 
 
 def encode_body(body: str | bytes) -> tuple[str, str | None]:
@@ -155,7 +161,7 @@ def encode_body(body: str | bytes) -> tuple[str, str | None]:
         text = body.decode()
     except UnicodeDecodeError:
         text = ""
-    if text and _TEXT.fullmatch(text):
+    if text and _is_sendable(text):
         return text, None
     return base64.b64encode(body).decode("ascii"), BASE64
 
@@ -241,23 +247,28 @@ def decode_message(topic: str, raw: ReceivedMessage) -> tuple[Message, DecodeErr
 
     Fields that the service left out are None.  Where the body cannot be decoded, `Message.body` is what came.
     """
-    system, wire = raw.get("Attributes", {}), raw.get("MessageAttributes", _NONE)
-    attributes = {name: decode_value(value) for name, value in wire.items()}
-    encoding = attributes.pop(ENCODING_ATTRIBUTE, None)
+    system, wire = raw.get("Attributes", _NO_TEXTS), raw.get("MessageAttributes")
+    attributes, encoding = _NO_ATTRIBUTES, None
+    if wire:
+        decoded = {name: decode_value(value) for name, value in wire.items()}
+        encoding = decoded.pop(ENCODING_ATTRIBUTE, None)
+        attributes = MappingProxyType(decoded)
     body, problem = _decode_body(raw.get("Body"), encoding)
     message = Message(
-        topic=topic,
-        id=raw.get("MessageId", ""),
-        body=body,
-        attributes=MappingProxyType(attributes),
-        ordering_key=system.get("MessageGroupId"),
-        deduplication_key=system.get("MessageDeduplicationId"),
-        sequence_number=system.get("SequenceNumber"),
-        delivery_attempt=_whole(system.get("ApproximateReceiveCount")),
-        published_at=_moment(system.get("SentTimestamp")),
-        raw=raw,
+        topic,
+        raw.get("MessageId", ""),
+        body,
+        attributes,
+        system.get("MessageGroupId"),
+        system.get("MessageDeduplicationId"),
+        system.get("SequenceNumber"),
+        _whole(system.get("ApproximateReceiveCount")),
+        _moment(system.get("SentTimestamp")),
+        raw,
     )
-    return message, DecodeError(f"message {message.id}: {problem}", topic=topic, about=message) if problem else None
+    if not problem:
+        return message, None
+    return message, DecodeError(f"message {message.id}: {problem}", topic=topic, about=message)
 
 
 def decode_value(value: WireAttribute) -> str | bytes:
@@ -298,6 +309,6 @@ def _moment(milliseconds: str | None) -> datetime | None:
     if count is None:
         return None
     try:
-        return _EPOCH + timedelta(milliseconds=count)
-    except OverflowError:
+        return datetime.fromtimestamp(count / 1000, UTC)  # exact to the millisecond until the year 2255
+    except (OverflowError, OSError, ValueError):
         return None

@@ -57,8 +57,10 @@ NAMES = {
     "Outgoing",
     "ProviderConfig",
     "ProviderNotInstalledError",
+    "Publish",
     "PublishError",
     "PublishKwargs",
+    "PublishMiddleware",
     "PublishOptions",
     "Publisher",
     "PublisherProvider",
@@ -79,7 +81,7 @@ NAMES = {
 }
 
 #: Public names that are plain aliases of types, documented where they are defined.
-ALIASES = {"AttributeValue", "ErrorSink", "Handler", "Middleware"}
+ALIASES = {"AttributeValue", "ErrorSink", "Handler", "Middleware", "Publish", "PublishMiddleware"}
 
 
 #: What their methods mean is said here once, for all that implement them.
@@ -113,7 +115,9 @@ def test_all_names_what_there_is(module: ModuleType) -> None:
 def test_all_names_everything_that_is_public(module: ModuleType) -> None:
     """What the package imports from its private modules without an underscore is meant to be used, so it is listed."""
     submodules = {found.name for found in pkgutil.iter_modules(module.__path__)}
-    visible = {name for name in vars(module) if not name.startswith("_")} - submodules - {"annotations"}
+    visible = (
+        {name for name in vars(module) if not name.startswith("_")} - submodules - {"annotations", "TYPE_CHECKING"}
+    )
 
     assert visible - set(module.__all__) == set()
 
@@ -163,6 +167,17 @@ def test_importing_the_library_does_not_import_the_runtime() -> None:
 def test_importing_the_sqs_provider_does_not_import_the_sdk() -> None:
     """aioboto3 takes most of a second to import: it waits until a queue is really used."""
     assert "aioboto3" not in loaded_by("import messagequeue_sqs")
+
+
+def test_importing_the_sqs_provider_does_not_import_the_server() -> None:
+    """It is part of the public namespace, and loaded by who asks for it."""
+    code = (
+        "import sys, messagequeue_sqs; assert 'messagequeue_sqs.server' not in sys.modules; "
+        "from messagequeue_sqs import SQSServer; import messagequeue_sqs.server; "
+        "sys.exit(SQSServer is not messagequeue_sqs.server.SQSServer)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
 
 
 def test_every_module_can_be_imported() -> None:

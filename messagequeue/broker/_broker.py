@@ -96,6 +96,10 @@ class Broker:
         if self.journal is not None:
             self.journal.record(Remembered(key, text))
 
+    def note(self, key: str) -> str | None:
+        """Return the note under *key*, or None."""
+        return self._notes.get(key)
+
     def notes(self, prefix: str) -> dict[str, str]:
         """Return the notes whose keys begin with *prefix*, by key."""
         return {key: text for key, text in self._notes.items() if key.startswith(prefix)}

@@ -13,7 +13,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeAlias
 
 from ..broker.storage import StorageError
 
@@ -21,6 +22,11 @@ _logger = logging.getLogger("messagequeue.embedded")
 
 #: Seconds between a commit and the moment it is forced to the disk, where commits do not wait for that themselves.
 SYNC_AFTER = 1.0
+#: Seconds after which a commit that failed is tried again.
+RETRY_AFTER = 1.0
+
+#: Hears that a commit has been made, or why not.
+Told: TypeAlias = Callable[[StorageError | None], None]
 
 
 class Store(Protocol):
@@ -43,25 +49,32 @@ class Committer:
         store: Nobody else may use it from now on, but for `record()`.
         now: Returns the broker's seconds.
         waits: A commit waits for the disk.
+
+    Attributes:
+        failing: The last commit failed.  It is tried again every second, whether somebody asks for it or not.
     """
 
     def __init__(self, store: Store, now: Callable[[], float], *, waits: bool) -> None:
+        self.failing = False
         self._store = store
         self._now = now
         self._waits = waits
         self._thread = ThreadPoolExecutor(1, "messagequeue-disk")
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: list[Told] = []
         self._asked = False
         self._job: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._retry: asyncio.TimerHandle | None = None
         self._closed = False
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
         """Serve *loop* from now on.  Those who waited in the one before do not any more; its last job is waited for."""
         self._thread.submit(_nothing).result()
         self._loop = loop
-        self._waiters, self._asked, self._job, self._timer = [], False, None, None
+        self._waiters, self._asked, self._job, self._timer, self._retry = [], False, None, None, None
+        if self.failing:
+            self._try_later()
 
     async def committed(self) -> None:
         """
@@ -73,11 +86,29 @@ class Committer:
         if not self._store.pending or self._loop is None:
             return
         waiter = self._loop.create_future()
-        self._waiters.append(waiter)
-        if not self._asked and self._job is None:
+        self.after(partial(_settle, waiter))
+        await waiter
+
+    def after(self, then: Told) -> None:
+        """
+        Call *then* when everything recorded so far is committed: at once where it is already, else in a later turn of
+        the loop, in the order of these calls.  Where the commit failed, *then* gets an error of its own.
+        """
+        if not self._store.pending or self._loop is None:
+            then(None)
+            return
+        self._waiters.append(then)
+        self._ask()
+
+    def soon(self) -> None:
+        """Have everything recorded so far committed, though nobody waits for it."""
+        if self._loop is not None and self._store.pending:
+            self._ask()
+
+    def _ask(self) -> None:
+        if not self._asked and self._job is None and self._loop is not None:
             self._asked = True
             self._loop.call_soon(self._flush)
-        await waiter
 
     def _flush(self) -> None:
         self._asked = False
@@ -91,14 +122,38 @@ class Committer:
                 return
             self._store.commit()
         except Exception as error:
-            _answer(waiters, error)
+            self._answered(waiters, error)
             return
         self._answered(waiters, None)
 
-    def _answered(self, waiters: list[asyncio.Future[None]], error: BaseException | None) -> None:
+    def _answered(self, waiters: list[Told], error: BaseException | None) -> None:
+        self._judge(error)
         _answer(waiters, error)
         if error is None:
             self._keep_up()
+
+    def _judge(self, error: BaseException | None) -> None:
+        """Say once that commits fail, and once that they do not any more."""
+        if error is None:
+            if self.failing:
+                _logger.warning("the data folder can be written again")
+            self.failing = False
+            return
+        if not self.failing:
+            _logger.error("%s; it is tried again every %g s", error, RETRY_AFTER)
+        self.failing = True
+        self._try_later()
+
+    def _try_later(self) -> None:
+        if self._retry is None and not self._closed and self._loop is not None:
+            self._retry = self._loop.call_later(RETRY_AFTER, self._try_again)
+
+    def _try_again(self) -> None:
+        self._retry = None
+        if self._job is not None:
+            self._try_later()
+        elif self.failing:
+            self._flush()
 
     def _keep_up(self) -> None:
         """Keep the log short, and have what was committed forced to the disk before long."""
@@ -124,7 +179,7 @@ class Committer:
                 return  # of a loop that is no more
             self._job = None
             then(None if done.cancelled() else done.exception())
-            if self._waiters:
+            if self._waiters or (self._store.pending and not self.failing):
                 self._flush()
 
         job.add_done_callback(over)
@@ -139,8 +194,9 @@ class Committer:
         Raises:
             StorageError: what is left could not be committed, and is lost.
         """
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._retry):
+            if timer is not None:
+                timer.cancel()
         self._closed = True
         now, waiters = self._now(), self._waiters
         last = asyncio.get_running_loop().run_in_executor(self._thread, _finish, self._store, now, then)
@@ -171,16 +227,25 @@ def _nothing() -> None:
     """To be waited for: a thread that runs it has done all before."""
 
 
-def _answer(waiters: list[asyncio.Future[None]], error: BaseException | None) -> None:
+def _answer(waiters: list[Told], error: BaseException | None) -> None:
     for waiter in waiters:
-        if waiter.done():
-            continue
-        if error is None:
-            waiter.set_result(None)
-        else:
+        own = None
+        if error is not None:
             own = StorageError(str(error))  # each its own: a shared one would gather the traces of all
             own.__cause__ = error
-            waiter.set_exception(own)
+        try:
+            waiter(own)
+        except Exception:
+            _logger.exception("who waited for a commit failed on hearing of it")
+
+
+def _settle(waiter: asyncio.Future[None], error: StorageError | None) -> None:
+    if waiter.done():
+        return
+    if error is None:
+        waiter.set_result(None)
+    else:
+        waiter.set_exception(error)
 
 
 def _tell(error: BaseException | None) -> None:

@@ -12,14 +12,13 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from .._errors import ConfigurationError
 from ..broker import Broker, Lease, Queue
-from ._commit import Committer, Store
+from ._commit import Committer, Store, Told
 from ._config import TopicOptions
 from ._hub import Hub, settings_of
 
-#: Topics of the SQS server: their settings are its users' to change.
-SERVER_PREFIX = "sqs."
+#: Topics of the SQS server, of its own region and of others: their settings are its users' to change.
+SERVER_PREFIXES = ("sqs.", "sqs@")
 
 
 class DurableHub(Hub):
@@ -35,17 +34,13 @@ class DurableHub(Hub):
     def __init__(
         self, broker: Broker, store: Store, *, clock: float, waits: bool, wall: Callable[[], float] = time.time
     ) -> None:
-        super().__init__(broker)
+        super().__init__(broker, what="the data folder", wall=wall)
         self._last = clock
-        self._wall = wall
         self._named: set[str] = set()
         self._committer = Committer(store, lambda: self._last, waits=waits)
 
     def _bind(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._loop is not None and self._loop.is_running():
-            raise ConfigurationError("the data folder is in use by another event loop of this process: share that loop")
         super()._bind(loop)
-        self._offset = max(self._last, self._wall()) - loop.time()
         self._committer.bind(loop)
 
     async def committed(self) -> None:
@@ -56,6 +51,18 @@ class DurableHub(Hub):
             StorageError: that is not known.  It is tried again with the next commit.
         """
         await self._committer.committed()
+
+    def commit_soon(self) -> None:
+        self._committer.soon()
+
+    def after_commit(self, then: Told) -> None:
+        """`committed()` for who does not wait: *then* is called, at once where there is nothing to wait for."""
+        self._committer.after(then)
+
+    @property
+    def failing(self) -> bool:
+        """The last commit failed.  It is tried again every second; a change made now would be in doubt."""
+        return self._committer.failing
 
     async def _hand_out(self, queue: Queue, leases: list[Lease]) -> None:
         try:
@@ -74,7 +81,7 @@ class DurableHub(Hub):
             self._named.add(topic)
             settings = settings_of(topic, config)
             same_order = settings.ordering is queue.settings.ordering
-            if settings != queue.settings and same_order and not topic.startswith(SERVER_PREFIX):
+            if settings != queue.settings and same_order and not topic.startswith(SERVER_PREFIXES):
                 queue.configure(settings)
                 if settings.dead_letters is not None:
                     self.queue(settings.dead_letters.target, config)

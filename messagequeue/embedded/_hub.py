@@ -4,14 +4,20 @@ A broker that tasks of one event loop share: its clock, its topics, and who wait
 Not what a message looks like on the outside (`_source`, `_sender`).  A parked receive is woken by what happens, never
 by looking again: each change of the broker names the queues worth another try, and one timer per topic stands for what
 time alone brings.  One message wakes one receive.
+
+Another face may use the same broker on the same loop, such as the SQS server: it takes the time from here, and what it
+changes wakes those who wait here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections import deque
+from collections.abc import Callable
 
+from .._errors import ConfigurationError
 from ..broker import Broker, DeadLetterPolicy, Lease, Ordering, Queue, QueueSettings, UnknownQueueError
 from ._config import TopicOptions
 
@@ -28,7 +34,7 @@ def hub(name: str) -> Hub:
     """Return the hub of that name in this process; it comes into being on first use."""
     found = _hubs.get(name)
     if found is None:
-        found = _hubs[name] = Hub()
+        found = _hubs[name] = Hub(what=f"the memory broker {name!r}")
     return found
 
 
@@ -36,13 +42,17 @@ def memory_broker(name: str = "default") -> Broker:
     """
     Return the broker behind the `memory` providers of that name, to look into: `broker.queue(topic).counts(now)`.
 
-    *now* is what `memory_now()` returns.  What is changed there by hand wakes no receive that waits already.
+    *now* is what `memory_now()` returns.
     """
     return hub(name).broker
 
 
 def memory_now(name: str = "default") -> float:
-    """Return the seconds of that broker's clock.  It follows the running event loop's, so there must be one."""
+    """
+    Return the seconds of that broker's clock, since the epoch.
+
+    It follows the running event loop's, so there must be one.
+    """
     return hub(name).now()
 
 
@@ -75,36 +85,72 @@ class Hub:
     """
     Args:
         broker: None: an empty one.
+        what: Names it in errors.
+        wall: Returns seconds since the epoch.
 
     Attributes:
         broker: What holds the messages.
     """
 
-    def __init__(self, broker: Broker | None = None) -> None:
+    def __init__(
+        self, broker: Broker | None = None, *, what: str = "the broker", wall: Callable[[], float] = time.time
+    ) -> None:
         self.broker = new_broker() if broker is None else broker
+        self._what = what
+        self._wall = wall
         self._loop: asyncio.AbstractEventLoop | None = None
         self._offset = 0.0
         self._last = 0.0
         self._waiters: dict[str, deque[asyncio.Future[None]]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._changed: set[str] = set()
+        self.broker.watchers.append(self._note)
 
     def now(self) -> float:
-        """Seconds of the broker's clock: the running loop's, moved so that a change of loops never sets it back."""
+        """
+        Seconds of the broker's clock, since the epoch: it follows the running loop's, which no correction of the
+        system's moves, and a change of loops never sets it back.
+
+        Raises:
+            ConfigurationError: another loop that runs uses the broker already.
+        """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._bind(loop)
-        self._last = max(self._last, loop.time() + self._offset)
+        return self.seconds()
+
+    def seconds(self) -> float:
+        """What `now()` returns, for who knows that the loop is the one of the last call of it."""
+        assert self._loop is not None
+        self._last = max(self._last, self._loop.time() + self._offset)
         return self._last
 
     def _bind(self, loop: asyncio.AbstractEventLoop) -> None:
         """A broker outlives event loops (one `asyncio.run()` after another); those who waited in the old one do not."""
+        if self._loop is not None and self._loop.is_running():
+            raise ConfigurationError(f"{self._what} is in use by another event loop of this process: share that loop")
         self._loop = loop
-        self._offset = max(0.0, self._last - loop.time())
+        self._offset = max(self._last, self._wall()) - loop.time()
         self._waiters.clear()
         self._timers.clear()
+        self._changed.clear()
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        """Call back at *when* of the broker's clock, which stands there by then; after `now()`, on the same loop."""
+        assert self._loop is not None
+
+        def due() -> None:
+            self._reached(when)
+            callback()
+            self.commit_soon()
+
+        return self._loop.call_at(when - self._offset, due)
 
     async def committed(self) -> None:
         """Return when what was done so far is as safe as this hub makes it.  Here it is at once."""
+
+    def commit_soon(self) -> None:
+        """Have what was done so far made as safe, though nobody waits for it."""
 
     async def _hand_out(self, queue: Queue, leases: list[Lease]) -> None:
         """Make the leases good before their receiver gets them, or give all of them back and raise."""
@@ -128,6 +174,7 @@ class Hub:
             UnknownQueueError: the queue was deleted.
         """
         until = self.now() + wait
+        deadline = asyncio.get_running_loop().time() + wait  # the same moment; `until` is too large to be as exact
         woken_in_vain = False
         while True:
             leases = queue.take(now := self.now(), most, visibility=visibility)
@@ -138,11 +185,20 @@ class Hub:
                 if leases:
                     await self._hand_out(queue, leases)
                 return leases
-            await self._park(queue, until, first=woken_in_vain)
+            if not await self._park(queue, deadline, first=woken_in_vain):
+                self._reached(until)
             woken_in_vain = True
 
-    async def _park(self, queue: Queue, until: float, *, first: bool) -> None:
-        """Wait for something to try again for, or for *until*; *first* keeps the place that the receive had."""
+    async def _park(self, queue: Queue, deadline: float, *, first: bool) -> bool:
+        """
+        Wait until something is worth another try, or until the loop's *deadline*.
+
+        Args:
+            first: Keeps the place that the receive had.
+
+        Returns:
+            Whether it was woken before.
+        """
         waiter = asyncio.get_running_loop().create_future()
         line = self._waiters.setdefault(queue.name, deque())
         if first:
@@ -151,10 +207,10 @@ class Hub:
             line.append(waiter)
         self._arm(queue)
         try:
-            async with asyncio.timeout_at(until - self._offset):
+            async with asyncio.timeout_at(deadline):
                 await waiter
         except TimeoutError:
-            self._reached(until)
+            return False
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
                 self._wake(queue.name)  # it was woken and will not come: another must
@@ -165,6 +221,7 @@ class Hub:
             if not line and self._waiters.get(queue.name) is line:
                 del self._waiters[queue.name]
                 self._disarm(queue.name)
+        return True
 
     def announce(self, queue: Queue) -> None:
         """
@@ -177,6 +234,24 @@ class Hub:
                 self._wake(name)
         if queue.name in self._waiters:
             self._arm(queue)
+
+    def _note(self, name: str) -> None:
+        """A queue has changed, by whomever: those who wait there hear of it at the end of this turn of the loop."""
+        if name not in self._waiters or self._loop is None:
+            return
+        if not self._changed:
+            self._loop.call_soon(self._tell)
+        self._changed.add(name)
+
+    def _tell(self) -> None:
+        changed, self._changed = self._changed, set()
+        for name in changed:
+            queue = self.broker.get(name)
+            if queue is not None:
+                self.announce(queue)
+                continue
+            for _ in range(len(self._waiters.get(name, ()))):  # each finds out, and tells its caller
+                self._wake(name)
 
     def _wake(self, name: str) -> None:
         line = self._waiters.get(name)
@@ -213,6 +288,7 @@ class Hub:
             self._wake(queue.name)  # it finds out, and tells its caller
             return
         self.announce(queue)
+        self.commit_soon()
 
     def _reached(self, moment: float) -> None:
         """

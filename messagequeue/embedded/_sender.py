@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .._errors import ErrorCode, InvalidMessageError, MessageTooLargeError, PublishError
 from .._message import AttributeValue, Receipt
@@ -18,10 +18,14 @@ BATCH = 100
 
 
 def capabilities_of(queue: Queue, config: TopicOptions) -> Capabilities:
-    """What a topic can do: keep order per key; one named as a FIFO queue is as strict, a dead-letter topic has none."""
+    """
+    What a topic can do: keep order per key; one named as a FIFO queue is as strict, a dead-letter topic has none.
+
+    A standard queue that the SQS server made keeps no order: there a key is the tenant of fair queues.
+    """
     fifo = queue.settings.ordering is Ordering.FIFO
     return Capabilities(
-        ordering=True,
+        ordering=queue.settings.ordering is not Ordering.STANDARD,
         ordering_key="required" if fifo else "accepted",
         deduplication=True,
         max_delay=0.0 if fifo else config.max_delay,
@@ -86,14 +90,13 @@ class MemorySender:
             raise PublishError(text, topic=self._queue.name, code=ErrorCode.NOT_CONFIRMED) from error
 
     def _put(self, message: EncodedMessage, now: float, at: float) -> Receipt:
-        given = message.attributes
         result = self._queue.put(
             now,
             message.body if isinstance(message.body, bytes) else message.body.encode(),
             key=message.ordering_key,
             dedup_id=message.deduplication_key,
             delay=message.delay,
-            attributes=Envelope(at, {name: _wire(value) for name, value in given.items()} if given else None),
+            attributes=_envelope(at, message.attributes),
         )
         return Receipt(result.id, None if message.ordering_key is None else sequence_text(result.sequence))
 
@@ -104,6 +107,14 @@ class MemorySender:
 def sequence_text(sequence: int) -> str:
     """As SQS writes it, so that numbers compare as text, too."""
     return f"{sequence:020d}"
+
+
+def _envelope(at: float, given: Mapping[str, AttributeValue] | None) -> Envelope:
+    """A handler gets numbers as text; that they were numbers is for faces that can say so."""
+    if not given:
+        return Envelope(at)
+    types = {name: "Number" for name, value in given.items() if not isinstance(value, str | bytes)}
+    return Envelope(at, {name: _wire(value) for name, value in given.items()}, types or None)
 
 
 def _wire(value: AttributeValue) -> str | bytes:

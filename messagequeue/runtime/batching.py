@@ -99,6 +99,18 @@ class Batcher(Generic[T]):
         if item.place is not _OUTSIDE:
             return
         item.at = now
+        if item.key is None:  # as below, for the one line that is never locked and takes no turns
+            item.place = _WAITING
+            line, size = self._free, item.size
+            line.items.append(item)
+            line.count += 1
+            line.bytes += size
+            self.waiting += 1
+            self._ready_count += 1
+            self._ready_bytes += size
+            if now < self._oldest:
+                self._oldest = now
+            return
         line = self._line(item)
         line.items.append(item)
         self._count_in(item, line)
@@ -228,6 +240,8 @@ class Batcher(Generic[T]):
         )
 
     def _fill(self) -> Batch[T]:
+        if not self._ready:
+            return Batch(self._fill_from_free(), [])
         items: list[T] = []
         locked: list[Line[T]] = []
         turns: deque[Line[T]] = deque()  # keys of this batch that have more
@@ -250,6 +264,19 @@ class Batcher(Generic[T]):
             if line.locked and line.head() is not None:
                 turns.append(line)
         return Batch(items, locked)
+
+    def _fill_from_free(self) -> list[T]:
+        items: list[T] = []
+        free, room, most = self._free, self._max_bytes, self._max_entries
+        while len(items) < most and (head := free.head()) is not None:
+            size = head.size
+            if size > room and items:
+                break
+            room -= size
+            self._ready_count -= 1
+            self._ready_bytes -= size
+            items.append(free.pop())
+        return items
 
     def _next(self, turns: deque[Line[T]]) -> Line[T] | None:
         """Whose turn it is: the older of the first without a key and the next key's; then keys of this batch again."""

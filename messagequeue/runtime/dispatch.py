@@ -39,11 +39,11 @@ class Cancelled(Enum):
 class Held(Lease):
     """One delivery from its receipt to its settlement or release."""
 
-    __slots__ = ("attempts", "beat", "cancelled", "delivery", "key", "returned", "state", "task")
+    __slots__ = ("attempts", "beat", "cancelled", "delivery", "handle", "id", "key", "returned", "state", "task")
 
-    def __init__(self, delivery: Delivery, key: str | None, received_at: float) -> None:
-        super().__init__(received_at)
-        self.delivery = delivery
+    def __init__(self, delivery: Delivery, key: str | None, received_at: float, deadline: float | None = None) -> None:
+        super().__init__(received_at, deadline)
+        self.renew(delivery)
         self.key = key
         self.state = State.WAITING
         self.attempts = 0  # settlements tried
@@ -52,13 +52,11 @@ class Held(Lease):
         self.cancelled: Cancelled | None = None
         self.returned = False  # it failed here before
 
-    @property
-    def handle(self) -> object:
-        return self.delivery.lease
-
-    @property
-    def id(self) -> str:
-        return self.delivery.message.id
+    def renew(self, delivery: Delivery) -> None:
+        """Go on with a later delivery of the same message."""
+        self.delivery = delivery
+        self.handle = delivery.lease
+        self.id = delivery.message.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from .._errors import ConfigurationError
+from .._options import ConsumeOptions
+
 #: Kept free at the end of the longest lease, so that clocks that differ a little do not ask for too much.
 LIMIT_MARGIN = 1.0
 
@@ -22,9 +25,9 @@ class Lease:
 
     __slots__ = ("beating", "deadline", "due", "received_at")
 
-    def __init__(self, received_at: float) -> None:
+    def __init__(self, received_at: float, deadline: float | None = None) -> None:
         self.received_at = received_at
-        self.deadline = received_at
+        self.deadline = received_at if deadline is None else deadline
         """When the broker gives the message to somebody else, as far as its last answer goes."""
         self.due = math.inf
         self.beating = False
@@ -163,6 +166,24 @@ class LeaseBook:
     def _schedule_odd(self, lease: Lease, due: float = math.inf) -> None:
         lease.due = min(due, lease.deadline)
         self._odd[id(lease)] = lease
+
+
+def terms_of(options: ConsumeOptions, lease: float, topic: str, longest: float | None) -> LeaseTerms:
+    """
+    Return the terms of a topic whose messages are leased for *lease* seconds, at most *longest* in all.
+
+    Raises:
+        ConfigurationError: no prolongation could come in time.
+    """
+    interval = None
+    if options.heartbeat:
+        interval = lease / 3 if options.heartbeat_interval is None else options.heartbeat_interval
+        if interval >= lease:
+            raise ConfigurationError(
+                f"heartbeat_interval={interval:g} is not below the lease of topic {topic} ({lease:g} s): "
+                "every lease would end before its first prolongation; give half the lease or less"
+            )
+    return LeaseTerms(lease=lease, interval=interval, longest=longest)
 
 
 def extension(lease: float, held_for: float, longest: float | None) -> float | None:

@@ -9,7 +9,7 @@ from .._errors import ErrorCode, InvalidMessageError, PublishError, UnsupportedO
 from .._message import Outgoing
 from ..driver import EncodedMessage
 from .answers import Outcome, own_copy
-from .prepare import Preparer, Terms
+from .prepare import NO_TERMS, Preparer
 from .waiting import Entry
 
 
@@ -26,7 +26,7 @@ class Source:
     def __init__(self, prepare: Preparer, options: Mapping[str, object]) -> None:
         self._prepare = prepare
         self._options = options
-        self._terms = Terms()
+        self._terms = NO_TERMS
         self._fault: InvalidMessageError | None = None
         self.begun = False
         try:
@@ -43,7 +43,7 @@ class Source:
     def prepare(self, item: object) -> tuple[EncodedMessage, int] | PublishError:
         """Return the message and its size, or why this item fails."""
         try:
-            if isinstance(item, Outgoing):
+            if type(item) is not str and isinstance(item, Outgoing):
                 return self._prepare.message(item.data, self._prepare.terms_of(item, self._options))
             if self._fault is not None:
                 return own_copy(self._fault)

@@ -68,6 +68,7 @@ class Polling:
         awaited: When a failed message of an ordered topic is expected back; see `Lanes.awaited()`.
         room: Messages that the session can hold now, those already asked for not counted.
         on_deliveries: Called with what a receive brought, also after `stop()`.
+        on_received: Called before it, with the time, whether the receive came back full, and the seconds that it took.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Polling:
         room: Callable[[], int],
         awaited: Callable[[float], float | None],
         on_deliveries: Callable[[Sequence[Delivery]], None],
+        on_received: Callable[[float, bool, float], None] = lambda now, full, flight: None,
     ) -> None:
         self._source = source
         self._options = options
@@ -90,21 +92,34 @@ class Polling:
         self._room = room
         self._awaited = awaited
         self._on_deliveries = on_deliveries
+        self._on_received = on_received
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._tasks = OwnedTasks(logger)
         self._asked = 0
+        self._parked = 0
+        self._live = False
+        self._launching: asyncio.Handle | None = None
         self._busy = False
         self._stopping = False
         self._backoff = Backoff(RECEIVE_FIRST, RECEIVE_LONGEST)
-        self._resume_at = 0.0
+        self._resume_at = 0.0  # 0: at any time
         self._fatal_since: float | None = None
         self._fatal: ReceiveError | None = None
         self._starting: asyncio.Timeout | None = None
 
     def wake(self) -> None:
-        """There may be room now."""
-        self._wake.set()
+        """
+        There may be room now: receive, if so.
+
+        Two turns of the loop later: what ended meanwhile is on its way to be settled then, and a handler that fails at
+        its first step has failed, which decides about what to ask for (`Lanes.awaited()`).
+        """
+        if self._live and self._launching is None and self._loop.time() >= self._resume_at:
+            self._launching = self._loop.call_soon(self._wait_a_turn)
+
+    def _wait_a_turn(self) -> None:
+        self._launching = self._loop.call_soon(self._launch)
 
     def stop(self) -> None:
         """Begin no more receives.  A `start()` under way, which captures nothing, ends at once."""
@@ -149,13 +164,19 @@ class Polling:
 
     async def run(self) -> ReceiveError | None:
         """Receive until `stop()` (None) or until a fatal fault outlasted its grace (that fault)."""
-        while not self._stopping and self._fatal is None:
-            if self._loop.time() >= self._resume_at:
-                self._launch()
-            await self._pause()
+        self._live = True
+        try:
+            while not self._stopping and self._fatal is None:
+                self.wake()
+                await self._pause()
+        finally:
+            self._live = False
         return self._fatal
 
     def _launch(self) -> None:
+        self._launching = None
+        if not self._live or self._stopping or self._loop.time() < self._resume_at:
+            return
         limits = self._source.limits
         now = self._loop.time()
         back = self._awaited(now)
@@ -165,8 +186,9 @@ class Polling:
             None if back is None else back - now,
         )
         most = 1 if self._backoff.failures else limits.max_receives
-        while ask := next_ask(self._room() - self._asked, batch, len(self._tasks), busy=self._busy, most=most):
+        while ask := next_ask(self._room() - self._asked, batch, self._parked, busy=self._busy, most=most):
             self._asked += ask
+            self._parked += 1
             self._tasks.spawn(self._receive(ask, wait), name=f"messagequeue receive {self._topic}")
 
     async def _pause(self) -> None:
@@ -191,15 +213,22 @@ class Polling:
             self._received(ask, deliveries, started)
         finally:
             self._asked -= ask
-            # After this task is out of the set, so that the manager sees the place free.
-            self._loop.call_soon(self._wake.set)
+            self._parked -= 1
+            if self._resume_at or self._fatal is not None:
+                self._wake.set()  # there is something to wait for, or nothing more
+            else:
+                self.wake()
 
     def _received(self, ask: int, deliveries: Sequence[Delivery], started: float) -> None:
         if self._backoff.failures:
             logger.info("topic %s: receives work again", self._topic, extra={"topic": self._topic})
         self._backoff.succeeded()
+        if self._resume_at and self._resume_at <= self._loop.time():
+            self._resume_at = 0.0
         self._fatal_since = None
         self._busy = len(deliveries) >= ask
+        now = self._loop.time()
+        self._on_received(now, self._busy, now - started)
         self._stats.receives += 1
         self._stats.received += len(deliveries)
         self._stats.empty_receives += not deliveries

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol, cast
 
-from .._codec import Codec
+from .._codec import Codec, JSONCodec
 from .._compression import Compressor
 from .._errors import EncodeError, InvalidMessageError, PublishError, UnsupportedOptionError
 from .._message import AttributeValue, Outgoing
@@ -38,7 +38,7 @@ class Terms:
     attributes: Mapping[str, AttributeValue] | None = None
 
 
-_NO_TERMS = Terms()
+NO_TERMS = Terms()
 
 
 class Stage(Protocol):
@@ -66,12 +66,15 @@ def stages_of(sender: Sender, options: PublishOptions) -> tuple[Stage, ...]:
 class Preparer:
     """Prepares the messages of one topic."""
 
-    __slots__ = ("_codec", "_sender", "_stages", "_topic")
+    __slots__ = ("_codec", "_keyed", "_measure", "_plain", "_sender", "_stages", "_topic")
 
     def __init__(self, topic: str, sender: Sender, codec: Codec, stages: Sequence[Stage] = ()) -> None:
         self._topic = topic
         self._sender = sender
         self._codec = codec
+        self._keyed = sender.capabilities.ordering_key == "required"
+        self._measure = sender.measure
+        self._plain = type(codec) is JSONCodec
         self._stages = stages
 
     def terms(self, options: Mapping[str, object]) -> Terms:
@@ -84,7 +87,7 @@ class Preparer:
             UnsupportedOptionError: the topic cannot honour an option.
         """
         if not options:
-            return _NO_TERMS
+            return NO_TERMS
         refuse_unknown(options, PublishKwargs, "publish()")
         return self._terms(tuple(map(options.get, _NAMES)))
 
@@ -115,17 +118,27 @@ class Preparer:
         Raises:
             EncodeError, InvalidMessageError, MessageTooLargeError, UnsupportedOptionError: see `Publisher.publish()`.
         """
-        if terms.ordering_key is None and self._sender.capabilities.ordering_key == "required":
+        if self._keyed and terms.ordering_key is None:
             raise InvalidMessageError(
                 f"topic {self._topic!r} is FIFO: pass ordering_key=… on every publish", topic=self._topic
             )
         try:
-            message = EncodedMessage(
-                self._encode(data), terms.ordering_key, terms.deduplication_key, terms.delay, terms.attributes
-            )
+            # ASCII text is its own body; so says the codec too, after some questions.
+            as_it_is = self._plain and type(data) is str and data.isascii()
+            body = data if as_it_is else self._encode(data)
+            if terms is NO_TERMS:
+                message = EncodedMessage(body)  # type: ignore[arg-type]
+            else:
+                message = EncodedMessage(
+                    body,  # type: ignore[arg-type]
+                    terms.ordering_key,
+                    terms.deduplication_key,
+                    terms.delay,
+                    terms.attributes,
+                )
             for stage in self._stages:
                 message = stage(message)
-            return message, self._sender.measure(message)
+            return message, self._measure(message)
         except PublishError as error:
             error.topic = self._topic
             raise

@@ -26,10 +26,11 @@ from .batching import Batch, Batcher
 from .many import ManyReceipts, Source, refuse_single
 from .prepare import Preparer, stages_of
 from .tasks import OwnedTasks, foreign_loop, outcome
-from .waiting import WITHDRAWN, Entry, PendingReceipt
+from .waiting import WITHDRAWN, Confirmation, Entry, PendingReceipt
 
 #: Seconds before an entry is sent once more: 0.1 doubling to 5, half of it random.
 _RESEND_PAUSE = equal_jitter(0.1, 5.0)
+_CONFIRMED = {Receipt}
 #: Items of `publish_many()` taken in one turn of the loop, about a millisecond's work.
 _TURN = 200
 
@@ -104,7 +105,12 @@ class RuntimePublisher:
 
     async def publish(self, data: object, /, **options: Unpack[PublishKwargs]) -> Receipt:
         """See `Publisher.publish()`."""
-        return await self._hand_over(data, options)
+        entry = self._entry(data, options)
+        confirmation = Confirmation(loop=asyncio.get_running_loop())
+        confirmation.entry, confirmation.withdraw = entry, self._withdraw
+        entry.waiter = confirmation
+        self._submit(entry)
+        return await confirmation
 
     def publish_nowait(self, data: object, /, **options: Unpack[PublishKwargs]) -> asyncio.Future[Receipt]:
         """See `Publisher.publish_nowait()`.  Cancelling the future withdraws the message where it has not left yet."""
@@ -117,7 +123,11 @@ class RuntimePublisher:
                 code=ErrorCode.FULL,
                 retryable=True,
             )
-        return self._hand_over(data, options)
+        entry = self._entry(data, options)
+        entry.waiter = receipt = PendingReceipt(self._topic, self._withdraw)
+        receipt.entry = entry
+        self._submit(entry)
+        return receipt
 
     async def publish_many(
         self, items: Iterable[object | Outgoing], /, **options: Unpack[PublishKwargs]
@@ -178,26 +188,28 @@ class RuntimePublisher:
 
     # ---- taking messages
 
-    def _hand_over(self, data: object, options: Mapping[str, object]) -> PendingReceipt:
+    def _entry(self, data: object, options: Mapping[str, object]) -> Entry:
+        """Return what is to be sent; its waiter is set by the caller."""
         self._refuse_stopped()
         if isinstance(data, Outgoing):
             message, size = self._prepare.message(data.data, self._prepare.terms_of(data, options))
         else:
             message, size = self._prepare.message(data, self._prepare.terms(options))
-        receipt = PendingReceipt(self._topic, self._withdraw)
-        receipt.entry = entry = Entry(message, size, receipt)
-        self._submit(entry)
-        return receipt
+        return Entry(message, size)
 
     async def _feed(self, items: Iterable[object], source: Source, many: ManyReceipts) -> None:
-        for count, item in enumerate(items, 1):
-            prepared = self._stopped_error() if self.stopped else source.prepare(item)
-            if isinstance(prepared, PublishError):
-                many.results.append(prepared)
-            elif not self._submit(entry := many.expect(*prepared)):
+        prepare, expect, submit = source.prepare, many.expect, self._submit
+        left = _TURN
+        for item in items:
+            prepared = prepare(item) if self._stopping is None else self._stopped_error()
+            if type(prepared) is not tuple:
+                many.results.append(prepared)  # type: ignore[arg-type]
+            elif not submit(entry := expect(prepared[0], prepared[1])):
                 source.begun = True
                 await many.wait_admitted(entry)
-            if not count % _TURN:
+            left -= 1
+            if not left:
+                left = _TURN
                 source.begun = True
                 await asyncio.sleep(0)
 
@@ -213,10 +225,16 @@ class RuntimePublisher:
 
     def _submit(self, entry: Entry) -> bool:
         """Take *entry*, or, where there is no room, remember it; return whether there was."""
-        if self._full():
+        stats = self.stats
+        if stats.pending >= self._options.max_pending:
             self._overflow.append(entry)
             return False
-        self._enter(entry)
+        stats.pending += 1
+        loop = asyncio.get_running_loop()
+        self._batcher.add(entry, loop.time())
+        if not self._asked:
+            self._asked = True
+            loop.call_soon(self._send_ready)
         return True
 
     def _enter(self, entry: Entry) -> None:
@@ -262,8 +280,8 @@ class RuntimePublisher:
     def _set_timer(self) -> None:
         due, timer = self._batcher.due(), self._timer
         if timer is not None:
-            if timer.when() == due:
-                return
+            if due is not None and timer.when() <= due:
+                return  # one that fires early sets the next; most are overtaken by the next batch
             timer.cancel()
         self._timer = None if due is None else asyncio.get_running_loop().call_at(due, self._on_timer, due)
 
@@ -290,6 +308,14 @@ class RuntimePublisher:
 
     def _finish(self, batch: Batch[Entry], outcomes: list[Outcome], *, retries: int) -> None:
         entries = batch.items
+        if set(map(type, outcomes)) == _CONFIRMED:
+            self._batcher.complete(batch)
+            self.stats.published += len(entries)
+            for entry, result in zip(entries, outcomes, strict=True):
+                entry.waiter.deliver(entry, result)
+            self._leave(len(entries))
+            self._ask()
+            return
         for entry in entries:
             entry.attempts += 1
         again = to_resend(entries, outcomes, retries=retries, ordered=self._ordered)

@@ -10,23 +10,19 @@ import asyncio
 import inspect
 from collections.abc import Sequence
 from functools import partial
+from types import CoroutineType
 from typing import Any
 
-from .._errors import (
-    ConfigurationError,
-    DecodeError,
-    HandlerError,
-    LeaseLostError,
-    MessageQueueError,
-    SettleError,
-)
+from .._errors import HandlerError, LeaseLostError, MessageQueueError
 from .._options import ConsumeOptions
 from .._protocols import Handler
 from ..driver import Delivery, LeaseSource
+from .ahead import Ahead
 from .dispatch import Cancelled, Held, Lanes, State
+from .following import Following
 from .heartbeat import Heart
-from .leases import LeaseBook, LeaseTerms, return_delay
-from .outcome import Bury, GiveBack, NotAsyncError, Settle, describe, outcome
+from .leases import LeaseBook, LeaseTerms, terms_of
+from .outcome import NotAsyncError
 from .polling import Polling
 from .settling import Settling
 from .sink import Faults, logger
@@ -75,9 +71,23 @@ class Session:
         self._handlers = OwnedTasks(logger)
         self._running = 0
         self._stopping = False
+        self._pumping = False
         self._slots = options.concurrency + options.prefetch
         self._book = LeaseBook(LeaseTerms(lease=1.0, interval=None))
-        self._settling = Settling(source, faults, stats, topic, on_settled=self._on_settled, on_kept=self._on_kept)
+        self._settling = Settling(
+            source, faults, stats, topic, on_settled=self._lanes.advance, on_kept=self._on_kept, on_progress=self._pump
+        )
+        self._following = Following(
+            topic,
+            source.capabilities,
+            options,
+            faults,
+            stats,
+            lanes=self._lanes,
+            settling=self._settling,
+            handled=self._handled,
+        )
+        self._ahead = Ahead.of(options, source.limits)
         self._polling = Polling(
             source,
             options,
@@ -87,6 +97,7 @@ class Session:
             room=self._room,
             awaited=self._lanes.awaited,
             on_deliveries=self._on_deliveries,
+            on_received=self._ahead.received,
         )
         self._heart: Heart | None = None
 
@@ -111,7 +122,7 @@ class Session:
         lease = await self._polling.start()
         if lease is None:
             return
-        self._book = LeaseBook(self._terms(lease))
+        self._book = LeaseBook(terms_of(self._options, lease, self._topic, self._source.capabilities.max_lease))
         self._heart = Heart(self._source, self._book, self._stats, self._topic, on_lost=self._on_lost)
         async with asyncio.TaskGroup() as services:
             beats = services.create_task(self._heart.run(), name=f"messagequeue heartbeats {self._topic}")
@@ -128,18 +139,6 @@ class Session:
         if fatal is not None:
             raise fatal
 
-    def _terms(self, lease: float) -> LeaseTerms:
-        options = self._options
-        interval = None
-        if options.heartbeat:
-            interval = lease / 3 if options.heartbeat_interval is None else options.heartbeat_interval
-            if interval >= lease:
-                raise ConfigurationError(
-                    f"heartbeat_interval={interval:g} is not below the lease of topic {self._topic} ({lease:g} s): "
-                    "every lease would end before its first prolongation; give half the lease or less"
-                )
-        return LeaseTerms(lease=lease, interval=interval, longest=self._source.capabilities.max_lease)
-
     # -- what arrives
 
     def _room(self) -> int:
@@ -151,34 +150,40 @@ class Session:
         """
         started = self._running + self._lanes.ready
         total = started + self._lanes.behind + self._settling.pending
-        return min(self._slots - started, self._slots * HELD_PER_SLOT - total)
+        slots = self._slots + self._ahead.messages
+        return min(slots - started, slots * HELD_PER_SLOT - total)
 
     def _on_deliveries(self, deliveries: Sequence[Delivery]) -> None:
         now = self._loop.time()
+        deadline = now + self._book.terms.lease
         late: list[Held] = []
+        admitted: list[Held] = []
         for delivery in deliveries:
             if self._renewed(delivery, now):
                 continue
-            held = Held(delivery, self._lanes.key_of(delivery), now)
-            held.deadline = now + self._book.terms.lease
+            held = Held(delivery, self._lanes.key_of(delivery), now, deadline)
             if self._stopping:
                 late.append(held)
-            else:
-                self._admit(held, now)
+            elif self._admit(held, now):
+                admitted.append(held)
         if late:
             logger.debug("topic %s: %d messages came after stop and are handed back", self._topic, len(late))
             self._settling.give_back(late, 0.0)
+        self._pump()
+        # Not before: no time has passed, and what is over by now needs no lease.
+        for held in admitted:
+            if held.state is not State.FINISHING:
+                self._book.add(held)
         if self._heart is not None and len(self._book):
             self._heart.wake()
-        self._pump()
 
-    def _admit(self, held: Held, now: float) -> None:
+    def _admit(self, held: Held, now: float) -> bool:
         wait = self._lanes.admit(held, now)
         if wait is not None:
-            self._settling.give_back([held], self._allowed(held, wait))
-            return
+            self._settling.give_back([held], self._following.allowed(held, wait))
+            return False
         self._held[held.id] = held
-        self._book.add(held)
+        return True
 
     def _renewed(self, delivery: Delivery, now: float) -> bool:
         """
@@ -190,7 +195,7 @@ class Session:
         if held is None or held.cancelled is not None:
             return False
         self._book.remove(held)
-        held.delivery = delivery
+        held.renew(delivery)
         held.received_at = now
         self._book.add(held)
         return True
@@ -198,17 +203,29 @@ class Session:
     # -- what is handled
 
     def _pump(self) -> None:
-        """Start what has a slot."""
-        while not self._stopping and self._running < self._options.concurrency:
-            held = self._lanes.take()
-            if held is None:
-                break
-            self._running += 1
-            held.state = State.RUNNING
-            held.task = self._handlers.share(self._work(held), name=f"messagequeue handler {self._topic} {held.id}")
-            held.task.add_done_callback(partial(self._ended, held))
+        """Start what has a slot.  A handler that never waits is over when it has started, and its slot free again."""
+        if self._pumping:
+            return
+        self._pumping = True
+        try:
+            while not self._stopping and self._running < self._options.concurrency:
+                held = self._lanes.take()
+                if held is None:
+                    break
+                self._start(held)
+        finally:
+            self._pumping = False
         self._stats.running = self._running
+        self._ahead.note(self._loop.time(), self._running, self._lanes.ready)
         self._polling.wake()
+
+    def _start(self, held: Held) -> None:
+        self._running += 1
+        held.state = State.RUNNING
+        name, ended = f"messagequeue handler {self._topic} {held.id}", partial(self._ended, held)
+        task = self._handlers.begin(self._work(held), name=name, ended=ended)
+        if not task.done():
+            held.task = task
 
     async def _work(self, held: Held) -> None:
         """Run the handler."""
@@ -218,7 +235,7 @@ class Session:
         timer = None if timeout is None else self._loop.call_later(timeout, self._time_out, held)
         try:
             work = self._handler(held.delivery.message)
-            if not inspect.isawaitable(work):
+            if type(work) is not CoroutineType and not inspect.isawaitable(work):
                 raise NotAsyncError
             await work
         finally:
@@ -258,95 +275,21 @@ class Session:
         """It keeps its slot, for it still runs; its message is left to come back."""
         if held.state is State.RUNNING:
             self._book.remove(held)
-            self._tell(HandlerError, f"the handler of message {held.id} ignores its cancellation and still runs", held)
+            text = f"the handler of message {held.id} ignores its cancellation and still runs"
+            self._following.tell(HandlerError, text, held)
 
     # -- what follows
 
     def _follow(self, held: Held, raised: BaseException | None) -> None:
         """Do what the end of the handler asks for."""
-        if held.cancelled is Cancelled.LOST:
-            self._fall_back(held, back_at=None)
-            return
-        if held.cancelled is Cancelled.DRAIN and isinstance(raised, asyncio.CancelledError):
-            logger.warning(
-                "topic %s: the handler of message %s was cancelled by the shutdown; the message is handed back",
-                self._topic,
-                held.id,
-                extra={"topic": self._topic, "message_id": held.id},
-            )
-            self._retry(held, 0.0)
-            return
-        what = outcome(raised, self._options.retry_delay)
-        match what:
-            case Settle():
-                self._count_settled(held, what)
-                self._settling.settle(held)
-            case Bury() if self._source.capabilities.dead_letters:
-                self._settling.bury(held, what.reason)
-            case Bury():
-                text = (
-                    f"the handler dead-lettered message {held.id}, but the provider has no dead-letter queue for this "
-                    "topic: the message stays and comes back"
-                )
-                self._tell(SettleError, text, held, raised)
-                self._retry(held, self._options.retry_delay)
-            case GiveBack():
-                if what.failed and raised is not None:
-                    self._report(held, raised)
-                self._retry(held, what.after)
-
-    def _count_settled(self, held: Held, what: Settle) -> None:
-        if what.discarded is None:
+        if raised is None and held.cancelled is None:
             self._stats.handled += 1
+            self._settling.settle(held)
         else:
-            self._stats.discarded += 1
-            logger.info("topic %s: message %s discarded: %s", self._topic, held.id, what.discarded)
-
-    def _report(self, held: Held, raised: BaseException) -> None:
-        if isinstance(raised, DecodeError):
-            self._stats.undecodable += 1
-            raised.topic, raised.message = self._topic, held.delivery.message
-            self._faults.tell(raised, self._loop.time())
-            return
-        self._stats.failed += 1
-        text = f"message {held.id} is not done: {describe(raised, self._options.handler_timeout)}"
-        self._tell(HandlerError, text, held, raised)
-
-    def _retry(self, held: Held, after: float | None) -> None:
-        """Let the message come back, and hand back what is held of its key."""
-        now = self._loop.time()
-        if after is None:
-            self._fall_back(held, back_at=held.deadline)
-            return
-        after = self._allowed(held, after)
-        rest = self._lanes.retreat(held, now, back_at=now + after)
-        if after == 0 and rest:
-            self._hand_back([held, *rest])
-        else:
-            self._settling.give_back([held], after)
-            self._hand_back(rest)
-
-    def _fall_back(self, held: Held, *, back_at: float | None) -> None:
-        """The message is left to come back by itself: hand back what is held of its key."""
-        self._hand_back(self._lanes.retreat(held, self._loop.time(), back_at=back_at))
-
-    def _hand_back(self, batch: list[Held]) -> None:
-        """Let messages that were not handled be delivered again, at once."""
-        for held in batch:
-            self._handled(held)
-        if batch:
-            self._settling.give_back(batch, 0.0)
-
-    def _allowed(self, held: Held, after: float) -> float:
-        return return_delay(after, self._loop.time() - held.received_at, self._book.terms.longest)
-
-    def _on_settled(self, held: Held) -> None:
-        self._lanes.advance(held)
-        self._pump()
+            self._following.follow(held, raised)
 
     def _on_kept(self, held: Held, back_at: float | None) -> None:
-        self._fall_back(held, back_at=back_at)
-        self._pump()
+        self._following.fall_back(held, back_at=back_at)
 
     # -- what is lost
 
@@ -354,7 +297,7 @@ class Session:
         """The lease of a message that waits or runs is over: stop working on it."""
         self._stats.leases_lost += 1
         doing = "its handler is cancelled" if held.state is State.RUNNING else "it had not started"
-        self._tell(LeaseLostError, f"the lease of message {held.id} is lost; {doing}", held, error)
+        self._following.tell(LeaseLostError, f"the lease of message {held.id} is lost; {doing}", held, error)
         match held.state:
             case State.RUNNING:
                 if held.cancelled is None and held.task is not None:
@@ -364,9 +307,9 @@ class Session:
             case State.WAITING:
                 self._handled(held)
                 if self._lanes.unready(held):
-                    self._fall_back(held, back_at=None)
+                    self._following.fall_back(held, back_at=None)
                 else:
-                    self._hand_back(self._lanes.cut(held))
+                    self._following.hand_back(self._lanes.cut(held))
                 self._pump()
             case State.FINISHING:
                 pass  # lost together with an earlier one of its key, which took it along
@@ -380,7 +323,7 @@ class Session:
         Handlers have `drain_timeout`; parked receives end by themselves, whatever that is.
         """
         self.stop()
-        self._hand_back(self._lanes.drain())
+        self._following.hand_back(self._lanes.drain())
         async with asyncio.TaskGroup() as ends:
             ends.create_task(self._polling.finish(), name=f"messagequeue last receives {self._topic}")
             ends.create_task(self._drain_handlers(), name=f"messagequeue drain {self._topic}")
@@ -394,7 +337,7 @@ class Session:
     async def _abort(self) -> None:
         """The same at once.  A receive that is torn down may strand a message until its lease ends."""
         self.stop()
-        self._hand_back(self._lanes.drain())
+        self._following.hand_back(self._lanes.drain())
         await self._polling.close()
         await self._cancel_handlers()
         await self._settle_rest(ABORT_GRACE)
@@ -430,21 +373,9 @@ class Session:
         for held in running:
             if held.state is State.RUNNING:
                 self._book.remove(held)
-                self._tell(
+                self._following.tell(
                     HandlerError,
                     f"the handler of message {held.id} ignores its cancellation and was given up at shutdown; the "
                     "message comes back when its lease ends",
                     held,
                 )
-
-    def _tell(
-        self,
-        kind: type[HandlerError] | type[SettleError] | type[LeaseLostError],
-        text: str,
-        held: Held,
-        cause: BaseException | None = None,
-    ) -> None:
-        code = cause.code if kind is SettleError and isinstance(cause, MessageQueueError) else None
-        error = kind(text, topic=self._topic, about=held.delivery.message, code=code)
-        error.__cause__ = cause
-        self._faults.tell(error, self._loop.time())

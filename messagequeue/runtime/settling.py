@@ -21,7 +21,7 @@ from .stats import ConsumerStats
 from .tasks import OwnedTasks, own_cancellation
 
 #: Settlement calls at once; while so many are out, finished messages gather.
-MAX_IN_FLIGHT = 8
+MAX_IN_FLIGHT = 50
 
 #: Seconds that a settlement waits for company while other calls are out; a lone one never waits.
 LINGER = 0.01
@@ -43,6 +43,7 @@ class Settling:
         on_settled: The message is off the queue.
         on_kept: It was to be settled and is still on the queue; the second argument says when it comes back (None:
             somebody else has it).
+        on_progress: Called after them, once for all that one answer said.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Settling:
         *,
         on_settled: Callable[[Held], None],
         on_kept: Callable[[Held, float | None], None],
+        on_progress: Callable[[], None] = lambda: None,
     ) -> None:
         self._source = source
         self._faults = faults
@@ -61,6 +63,7 @@ class Settling:
         self._topic = topic
         self._on_settled = on_settled
         self._on_kept = on_kept
+        self._on_progress = on_progress
         self._loop = asyncio.get_running_loop()
         self._queue: deque[Held] = deque()
         self._in_flight = 0
@@ -124,16 +127,18 @@ class Settling:
             self._in_flight -= 1
             if self._queue and self._flush_handle is None:
                 self._flush_handle = self._loop.call_soon(self._flush)
-        for held, error in zip(batch, results, strict=True):
-            self._settled(held, error, started)
-
-    def _settled(self, held: Held, error: MessageQueueError | None, started: float) -> None:
-        held.attempts += 1
         now = self._loop.time()
-        if error is None and started <= held.deadline:
-            self._stats.settled += 1
-            self._over(held, self._on_settled)
-        elif error is None or isinstance(error, LeaseLostError):
+        for held, error in zip(batch, results, strict=True):
+            if error is None and started <= held.deadline:
+                self._stats.settled += 1
+                self._over(held, self._on_settled)
+            else:
+                self._unsettled(held, error, now)
+        self._on_progress()
+
+    def _unsettled(self, held: Held, error: MessageQueueError | None, now: float) -> None:
+        held.attempts += 1
+        if error is None or isinstance(error, LeaseLostError):
             self._lost(held, error, off_the_queue=error is None)
         elif error.retryable and held.attempts < SETTLE_TRIES and now < held.deadline:
             wait = min(pause(_WAIT, held.attempts), max(0.0, held.deadline - now))
@@ -209,10 +214,12 @@ class Settling:
         if error is None:
             self._stats.dead_lettered += 1
             self._over(held, self._on_settled)
+            self._on_progress()
             return
         self._stats.settle_errors += 1
         self._tell(SettleError, f"message {held.id} could not be dead-lettered: {error}", held, error)
         self._over(held, lambda h: self._on_kept(h, h.deadline))
+        self._on_progress()
 
     async def _dead_letter(self, held: Held, reason: str) -> Sequence[ConsumeError | None]:
         return [await self._source.dead_letter(held.handle, held.delivery.message, reason=reason)]
@@ -244,10 +251,7 @@ class Settling:
         self._tasks.spawn(work, name=f"messagequeue {what} {self._topic}")
 
     def _tell(self, kind: type[ConsumeError], text: str, held: Held, cause: BaseException | None) -> None:
-        code = cause.code if isinstance(cause, MessageQueueError) and kind is SettleError else None
-        error = kind(text, topic=self._topic, about=held.delivery.message, code=code)
-        error.__cause__ = cause
-        self._faults.tell(error, self._loop.time())
+        self._faults.tell_of(kind, text, held.delivery.message, cause, self._loop.time())
 
 
 async def quiet(batch: Sequence[Held]) -> None:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import logging
 
-from .._errors import ConsumeError, DecodeError, HandlerError, LeaseLostError, ReceiveError, SettleError
+from .._errors import (
+    ConsumeError,
+    DecodeError,
+    HandlerError,
+    LeaseLostError,
+    MessageQueueError,
+    ReceiveError,
+    SettleError,
+)
+from .._message import Message
 from .._protocols import ErrorSink
 
 logger = logging.getLogger("messagequeue.consumer")
@@ -72,6 +81,15 @@ class Faults:
             raise
         except BaseException:
             logger.exception("on_error of topic %s raised", self._topic)
+
+    def tell_of(
+        self, kind: type[ConsumeError], text: str, message: Message, cause: BaseException | None, now: float
+    ) -> None:
+        """Tell of a new error of *kind*; the code of a `SettleError` is that of what caused it."""
+        code = cause.code if kind is SettleError and isinstance(cause, MessageQueueError) else None
+        error = kind(text, topic=self._topic, about=message, code=code)
+        error.__cause__ = cause
+        self.tell(error, now)
 
     def _log(self, error: ConsumeError, now: float) -> None:
         left_out = self._throttle.pass_((type(error), error.code), now)

@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterator
+import sys
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+#: Tasks can begin at once.
+EAGER = sys.version_info >= (3, 12)
+_EAGERLY: dict[str, Any] = {"eager_start": True} if EAGER else {}
 
 
 class OwnedTasks:
@@ -23,25 +28,54 @@ class OwnedTasks:
         logger: Where a task's unexpected exception is written.
     """
 
-    __slots__ = ("_logger", "_tasks")
+    __slots__ = ("_beginning", "_logger", "_tasks")
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._beginning = False
 
     def __len__(self) -> int:
         return len(self._tasks)
 
     def __contains__(self, task: object) -> bool:
-        return task in self._tasks
+        return task in self._tasks or (self._beginning and task is asyncio.current_task())
 
     def __iter__(self) -> Iterator[asyncio.Task[Any]]:
         return iter(tuple(self._tasks))
 
     def spawn(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
         """Start *work*, which nobody waits for: what it raises is logged."""
-        task = self._start(work, name)
-        task.add_done_callback(self._report)
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._hold(task)
+        return task
+
+    def begin(
+        self, work: Coroutine[Any, Any, T], *, name: str, ended: Callable[[asyncio.Task[T]], None]
+    ) -> asyncio.Task[T]:
+        """
+        Start *work* and call *ended* with its task when it is over; what it raises is for that to read.
+
+        Where this Python can (3.12 and newer), *work* runs up to its first wait at once: work that never waits is over,
+        and *ended* was called, when this returns, and has cost the loop nothing.  It is a task like any other: with a
+        context of its own, and the current one while it runs.
+        """
+        loop = asyncio.get_running_loop()
+        task: asyncio.Task[T]
+        if EAGER and loop.get_task_factory() is None:
+            self._beginning = True
+            try:
+                task = asyncio.Task(work, loop=loop, name=name, **_EAGERLY)
+            finally:
+                self._beginning = False
+            if task.done():
+                ended(task)
+                return task
+        else:
+            task = loop.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(ended)
         return task
 
     def share(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
@@ -68,6 +102,14 @@ class OwnedTasks:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    def _hold(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        self._report(task)
 
     def _report(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

@@ -14,8 +14,10 @@ from functools import cached_property
 HEAD_BYTES = 65_536
 LINE_BYTES = 4_096
 
-_STATUS = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: [^\r\n]*)?")
+_STATUS = re.compile(rb"HTTP/1\.([01]) ([1-5]\d\d)(?: [^\r\n]*)?")
 _FIELD = re.compile(rb"\r\n([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n]*?)[ \t]*(?=\r\n|\Z)")
+_FOLDED = re.compile(rb"\n[ \t]")
+_CR = 13
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?")
 
 
@@ -134,10 +136,10 @@ class AnswerReader:
 
     def _parse_head(self, head: bytes) -> int:
         first = _STATUS.match(head)
-        if first is None or first[2] < b"100" or first[2] > b"599":
+        if first is None:
             raise BadAnswer("what came does not begin like an HTTP answer")
-        after = head[first.end() : first.end() + 2]
-        if (after and after != b"\r\n") or b"\r\n " in head or b"\r\n\t" in head:
+        end = first.end()
+        if (end < len(head) and head[end] != _CR) or _FOLDED.search(head) is not None:
             raise BadAnswer("the answer's head has a malformed line")
         status = int(first[2])
         low = head.lower()

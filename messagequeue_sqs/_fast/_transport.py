@@ -34,6 +34,7 @@ from ._stats import TransportStats
 _log = logging.getLogger("messagequeue.sqs")
 
 R = TypeVar("R")
+Tell = Callable[..., None]
 Translate = Callable[[Exception, str, str, str], _faults.CallError]
 
 
@@ -43,13 +44,15 @@ class FastApi:
         by_sdk: The same calls over the same client, all of them through the SDK.
         sdk: The client.
         translate: Makes of the SDK's exception, an action, a target and an endpoint what a call raises.
+        tell: Logs a line once; its first argument is what tells lines apart.
         strict: An obstacle is an error of the call instead of a reason to use the SDK (`transport="fast"`).
     """
 
-    def __init__(self, by_sdk: SqsApi, sdk: Sdk, translate: Translate, *, strict: bool = False) -> None:
+    def __init__(self, by_sdk: SqsApi, sdk: Sdk, translate: Translate, *, tell: Tell, strict: bool = False) -> None:
         self._by_sdk = by_sdk
         self._sdk = sdk
         self._translate = translate
+        self._tell = tell
         self._strict = strict
         self._credentials = sdk.credentials()
         self._release_quota = sdk.retry_quota()
@@ -219,8 +222,9 @@ class FastApi:
             return
         self._obstacle = obstacle
         self.stats.reasons[obstacle] += 1
-        level = logging.DEBUG if self._strict else logging.INFO
-        _log.log(level, "all calls to %s go through the AWS SDK: %s", self.endpoint, obstacle)
+        if not self._strict:
+            text = "calls to %s go through the AWS SDK alone: %s"
+            self._tell(f"obstacle {obstacle}", logging.INFO, text, self.endpoint, obstacle)
 
     def _refusal(self, action: str) -> _faults.CallError:
         text = (

@@ -21,6 +21,7 @@ from pathlib import Path
 from messagequeue import ConfigurationError
 
 from .engine import Call, Engine, SqsError
+from .engine._errors import QUEUE_EXISTS
 
 _OWN = frozenset({"tags", "dead_letters"})
 
@@ -60,16 +61,15 @@ def queues_from_toml(path: str | Path) -> Mapping[str, Mapping[str, object]]:
 
 def declare(engine: Engine, now: float, queues: Mapping[str, Mapping[str, object]]) -> None:
     """
-    Make the queues that are not there yet; those that are must be as declared.
+    Make the queues that are not there yet, and set what is declared of those that are; their other attributes stay.
 
     Raises:
-        ConfigurationError: SQS would not make one.
+        ConfigurationError: SQS would not make one, or not change it so.
     """
     declared = [_read(name, table) for name, table in queues.items()]
     region = engine.options.region
     for queue in declared:
-        params = {"QueueName": queue.name, "Attributes": queue.attributes, "tags": queue.tags}
-        _call(engine, now, Call("CreateQueue", params, region, ""), queue.name)
+        _make(engine, now, queue)
     for queue in declared:
         if queue.dead_letters is not None:
             target, count = queue.dead_letters
@@ -79,11 +79,28 @@ def declare(engine: Engine, now: float, queues: Mapping[str, Mapping[str, object
             _call(engine, now, Call("SetQueueAttributes", params, region, ""), queue.name)
 
 
+def _make(engine: Engine, now: float, queue: Declared) -> None:
+    region, named = engine.options.region, {"QueueUrl": queue.name}
+    params = {"QueueName": queue.name, "Attributes": queue.attributes}
+    try:
+        engine.handle(now, Call("CreateQueue", params, region, ""))
+    except SqsError as error:
+        if error.kind is not QUEUE_EXISTS:
+            raise _refused(queue.name, error) from error
+        _call(engine, now, Call("SetQueueAttributes", named | {"Attributes": queue.attributes}, region, ""), queue.name)
+    if queue.tags:
+        _call(engine, now, Call("TagQueue", named | {"Tags": queue.tags}, region, ""), queue.name)
+
+
 def _call(engine: Engine, now: float, call: Call, name: str) -> None:
     try:
         engine.handle(now, call)
     except SqsError as error:
-        raise ConfigurationError(f"queue {name!r} cannot be made: {error.message}") from error
+        raise _refused(name, error) from error
+
+
+def _refused(name: str, error: SqsError) -> ConfigurationError:
+    return ConfigurationError(f"queue {name!r} cannot be made: {error.message}")
 
 
 def _read(name: str, table: object) -> Declared:

@@ -6,7 +6,7 @@ import base64
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 from urllib.parse import parse_qs
 
@@ -17,7 +17,7 @@ from ._parking import Parking, Ticket
 from ._signing import check_signature
 from ._troubles import Faults
 from .engine import Call, Engine, Poll, Result, SqsError, body_text, user_attributes
-from .engine._errors import INTERNAL
+from .engine._errors import INTERNAL, UNAVAILABLE
 from .wire import HttpAnswer, HttpRequest, base_url, protocol_of, region_of
 from .wire import Protocol as WireProtocol
 
@@ -27,6 +27,7 @@ _log = logging.getLogger("messagequeue.server")
 HEALTH, PEEK = "/health", "/_messagequeue/peek"
 _JSON = "application/json"
 _FAILED = "The server failed; its log says more."
+_NOT_STORED = "The server cannot write to its data folder at present; its log says more."
 
 
 class Client(Protocol):
@@ -53,12 +54,28 @@ class ServiceOptions:
     keys: Mapping[str, str] | None
 
 
+class Commits(Protocol):
+    """When what was changed is safe; see `messagequeue.embedded`."""
+
+    @property
+    def failing(self) -> bool:
+        """It cannot be made safe at present."""
+        ...
+
+    async def committed(self) -> None:
+        """Return once everything changed so far is safe.  Raises `StorageError`: that is not known."""
+        ...
+
+    def after_commit(self, then: Callable[[Exception | None], None], /) -> None:
+        """`committed()` for who does not wait: *then* is called with None, or with the error; at once where it can."""
+        ...
+
+
 class Service:
     """
     Args:
-        commit: Makes what was changed durable.  Answers wait for it, all those of one turn of the loop together; None:
-            there is nothing to wait for.
-        call_soon: Calls back after what runs now.
+        commits: Answers wait for it, whatever they say: none shows what a crash could undo.  While it fails, requests
+            are refused before they change anything.  None: there is nothing to wait for.
         new_id: Draws the id of a request.
     """
 
@@ -69,8 +86,7 @@ class Service:
         clock: Clock,
         options: ServiceOptions,
         *,
-        commit: Callable[[], None] | None,
-        call_soon: Callable[[Callable[[], None]], object],
+        commits: Commits | None,
         new_id: Callable[[], str],
     ) -> None:
         self.faults = Faults(engine)
@@ -78,10 +94,8 @@ class Service:
         self._parking = parking
         self._clock = clock
         self._options = options
-        self._commit = commit
-        self._call_soon = call_soon
+        self._commits = commits
         self._new_id = new_id
-        self._outbox: list[tuple[Client, HttpAnswer | None]] = []
         self._region = engine.options.region
 
     def handle(self, request: HttpRequest, client: Client) -> Waiting | None:
@@ -100,14 +114,17 @@ class Service:
                 client.deliver(own)
                 return None
         protocol, request_id = protocol_of(request), self._new_id()
+        if self._commits is not None and self._commits.failing:
+            client.deliver(protocol.error(_not_stored(), request_id))
+            return None
         self._parking.inside = True
         try:
             return self._call(request, client, protocol, request_id)
         except SqsError as error:
-            self._reply(client, protocol.error(error, request_id))
+            self._reply(client, protocol, request_id, protocol.error(error, request_id))
         except Exception:
             _log.exception("a request failed on the server's side", extra={"request_id": request_id})
-            self._reply(client, protocol.error(SqsError(INTERNAL, _FAILED), request_id))
+            self._reply(client, protocol, request_id, protocol.error(SqsError(INTERNAL, _FAILED), request_id))
         finally:
             self._parking.inside = False
             self._parking.run()
@@ -126,7 +143,7 @@ class Service:
         outcome = self._engine.handle(self._clock.now(), call)
         if isinstance(outcome, Poll):
             if not self._parking.full:
-                return Waiting(self, client, protocol, call, request_id, outcome)
+                return Waiting(self, client, protocol, call, request_id, self._guarded(outcome))
             outcome = outcome.nothing
         self._finish(client, protocol, call, request_id, outcome)
         return None
@@ -138,37 +155,40 @@ class Service:
             _log.debug("%s", call.action, extra={"action": call.action, "request_id": request_id})
         if self.faults.active:
             if self.faults.cuts(call.action):
-                self._reply(client, None)
+                self._reply(client, protocol, request_id, None)
                 return
             result = self.faults.changed(call.action, result)
-        self._reply(client, protocol.answer(call, result, request_id))
+        self._reply(client, protocol, request_id, protocol.answer(call, result, request_id))
 
-    def _reply(self, client: Client, answer: HttpAnswer | None) -> None:
-        if self._commit is not None:
-            if not self._outbox:
-                self._call_soon(self.flush)
-            self._outbox.append((client, answer))
-        elif answer is None:
-            client.cut()
-        else:
-            client.deliver(answer)
+    def _reply(self, client: Client, protocol: WireProtocol, request_id: str, answer: HttpAnswer | None) -> None:
+        """Let the answer go, or cut the connection where it is None, once what it tells of is safe."""
+        if self._commits is None:
+            _send(client, answer)
+            return
 
-    def flush(self) -> None:
-        """Commit, then let every answer go that waits for it."""
-        outbox, self._outbox = self._outbox, []
-        if self._commit is not None:
-            self._commit()
-        for client, answer in outbox:
-            if answer is None:
-                client.cut()
-            else:
-                client.deliver(answer)
+        def committed(error: Exception | None) -> None:
+            _send(client, answer if error is None else protocol.error(_not_stored(), request_id))
+
+        self._commits.after_commit(committed)
+
+    def _guarded(self, poll: Poll) -> Poll:
+        """Return *poll* as one that takes nothing while that could not be made safe."""
+        commits, attempt = self._commits, poll.attempt
+        if commits is None:
+            return poll
+
+        def guarded(now: float) -> Result | None:
+            if commits.failing:
+                raise _not_stored()
+            return attempt(now)
+
+        return replace(poll, attempt=guarded)
 
     # --- what is not SQS
 
     def _own(self, request: HttpRequest) -> HttpAnswer | None:
         if request.path == HEALTH:
-            return HttpAnswer(200, _JSON, json.dumps({"status": "ok", "waiting": len(self._parking)}).encode())
+            return self._health()
         if request.path != PEEK:
             return None
         given = parse_qs(request.query)
@@ -179,6 +199,11 @@ class Service:
         except SqsError as error:
             return HttpAnswer(404, _JSON, json.dumps({"message": error.message}).encode())
         return HttpAnswer(200, _JSON, json.dumps({"messages": list(map(_peeked, seen))}).encode())
+
+    def _health(self) -> HttpAnswer:
+        failing = self._commits is not None and self._commits.failing
+        status = {"status": "cannot write" if failing else "ok", "waiting": len(self._parking)}
+        return HttpAnswer(503 if failing else 200, _JSON, json.dumps(status).encode())
 
 
 class Waiting:
@@ -201,7 +226,8 @@ class Waiting:
 
     def resume(self, outcome: Result | SqsError) -> None:
         if isinstance(outcome, SqsError):
-            self._service._reply(self._client, self._protocol.error(outcome, self._request_id))
+            answer = self._protocol.error(outcome, self._request_id)
+            self._service._reply(self._client, self._protocol, self._request_id, answer)
         else:
             self._service._finish(self._client, self._protocol, self._call, self._request_id, outcome)
 
@@ -209,6 +235,17 @@ class Waiting:
         """The client has gone."""
         if not self._service.faults.dead_polls_capture:
             self._service._parking.leave(self._ticket)
+
+
+def _send(client: Client, answer: HttpAnswer | None) -> None:
+    if answer is None:
+        client.cut()
+    else:
+        client.deliver(answer)
+
+
+def _not_stored() -> SqsError:
+    return SqsError(UNAVAILABLE, _NOT_STORED)
 
 
 def _plain(status: int, text: str) -> HttpAnswer:

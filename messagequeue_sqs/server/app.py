@@ -9,13 +9,15 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
+from typing import Literal
 
 from messagequeue import ClosedError, ConfigurationError
 from messagequeue.broker import Broker, Peek
 
-from ._clock import Clock, RealClock
+from ._clock import Clock
 from ._connection import Connection
 from ._declared import declare
+from ._home import FolderHome, Home, MemoryHome, OwnHome
 from ._parking import Parking
 from ._service import Service, ServiceOptions
 from ._troubles import Faults
@@ -36,6 +38,8 @@ _LOCAL = frozenset({"127.0.0.1", "::1", "localhost"})
 class _Running:
     """What there is between `start()` and `stop()`."""
 
+    home: Home
+    engine: Engine
     listener: asyncio.Server
     service: Service
     parking: Parking
@@ -50,8 +54,12 @@ class SQSServer:
     Args:
         host: Where to listen; anything but this machine deserves `keys`.
         port: 0: a free one.
-        broker: Shares the queues with others in this process; None: one of its own.
-        clock: What time it is; None: the machine's.  `ManualClock` in tests.
+        data: Folder that the queues are kept in, made where it is missing; the `embedded` providers of this process on
+            the same folder share them.  None: nothing is kept.
+        fsync: `second`: what was answered survives the end of the process, and within a second a power cut; `always`:
+            a power cut, too.
+        memory: Shares the queues of the `memory` providers of that name in this process; None: it has its own.
+        clock: What time it is, where nothing is shared or kept; None: the machine's.  `ManualClock` in tests.
         queues: Made at the start, as `[queues]` of a file has them.
         keys: Secrets by access key id.  Given, requests have to be signed with one of them.
         account, region: Of all queues, and of requests that name no region.
@@ -62,16 +70,18 @@ class SQSServer:
         max_request_bytes: Bytes of one request's body.
         max_in_flight: Messages of one queue in flight.
 
-    Attributes:
-        broker: Has the queues; an SQS queue `orders` is its topic `sqs.orders`.
+    Raises:
+        ConfigurationError: an argument is wrong, or two contradict each other.
     """
 
     def __init__(
         self,
         host: str = "127.0.0.1",
         port: int = 0,
+        data: str | os.PathLike[str] | None = None,
         *,
-        broker: Broker | None = None,
+        fsync: Literal["second", "always"] = "second",
+        memory: str | None = None,
         clock: Clock | None = None,
         queues: Mapping[str, Mapping[str, object]] | None = None,
         keys: Mapping[str, str] | None = None,
@@ -102,10 +112,7 @@ class SQSServer:
         self._keys = dict(keys) if keys is not None else None
         self._max_polls = max_polls
         self._max_request_bytes = max_request_bytes
-        self._clock: Clock = clock or RealClock()
-        self.broker = broker or Broker(new_id=_uuids())
-        self._engine = Engine(self.broker, secret=os.urandom(32), new_id=_uuids(), options=self._options)
-        self._commit: Callable[[], None] | None = None
+        self._home = _home(data, fsync, memory, clock)
         self._running: _Running | None = None
 
     async def __aenter__(self) -> SQSServer:
@@ -122,12 +129,26 @@ class SQSServer:
         Make the declared queues and listen.
 
         Raises:
-            ConfigurationError: a declared queue cannot be made.
+            FolderInUseError: another process has the data folder.
+            ConfigurationError: the folder cannot be used, or a declared queue cannot be made.
+            StorageError: the folder cannot be written.
             OSError: the address is not to be had.
         """
         if self._running is not None:
             return
-        declare(self._engine, self._clock.now(), self._queues)
+        home = await self._home.enter()
+        try:
+            self._running = await self._listen(home)
+        except BaseException:
+            await home.leave()
+            raise
+        self._say_where(self._running.url, home)
+
+    async def _listen(self, home: Home) -> _Running:
+        engine = Engine(home.broker, secret=os.urandom(32), new_id=_uuids(), options=self._options)
+        declare(engine, home.clock.now(), self._queues)
+        if home.commits is not None:
+            await home.commits.committed()
         loop = asyncio.get_running_loop()
         connections: set[Connection] = set()
         services: list[Service] = []
@@ -139,28 +160,31 @@ class SQSServer:
 
         listener = await loop.create_server(connected, self._host, self._port, backlog=1_024, start_serving=False)
         url = self._url(listener)
-        parking = Parking(self.broker, self._engine, self._clock, loop.call_soon, self._max_polls)
-        service = Service(
-            self._engine,
-            parking,
-            self._clock,
-            ServiceOptions(url, self._keys),
-            commit=self._commit,
-            call_soon=loop.call_soon,
-            new_id=_uuids(),
-        )
+        parking = Parking(home.broker, engine, home.clock, loop.call_soon, self._max_polls)
+        options = ServiceOptions(url, self._keys)
+        service = Service(engine, parking, home.clock, options, commits=home.commits, new_id=_uuids())
         services.append(service)
-        self._running = _Running(listener, service, parking, connections, url)
-        await listener.start_serving()
-        self._say_where(url)
+        try:
+            await listener.start_serving()
+        except BaseException:
+            parking.close()
+            listener.close()
+            raise
+        return _Running(home, engine, listener, service, parking, connections, url)
 
     def _url(self, listener: asyncio.Server) -> str:
         port = listener.sockets[0].getsockname()[1]
         host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(self._host, self._host)
         return f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"
 
-    def _say_where(self, url: str) -> None:
-        _log.info("SQS answers at %s", url, extra={"url": url, "region": self._options.region})
+    def _say_where(self, url: str, home: Home) -> None:
+        extra = {"url": url, "region": self._options.region, "data": home.path}
+        _log.info(
+            "SQS answers at %s; %s",
+            url,
+            f"its queues are in {home.path}" if home.path else "it keeps nothing",
+            extra=extra,
+        )
         if self._host not in _LOCAL and self._keys is None:
             _log.warning(
                 "SQS answers on %s to everybody who can reach it, without asking for a signature: give it keys, or "
@@ -174,24 +198,17 @@ class SQSServer:
         Stop listening, answer the receives that wait, and close every connection; a second call does nothing.
 
         Waits up to 10 s for answers that are on their way; messages in flight stay where they are.
+
+        Raises:
+            StorageError: what nobody was told of yet could not be written to the data folder, and is lost.
         """
         running, self._running = self._running, None
         if running is None:
             return
-        running.listener.close()
-        running.parking.close()
-        running.service.flush()
-        for connection in list(running.connections):
-            connection.finish()
         try:
-            async with asyncio.timeout(STOP_TIMEOUT):
-                while running.connections:
-                    await asyncio.sleep(0.001)
-        except TimeoutError:
-            for connection in list(running.connections):
-                connection.abort()
-            await asyncio.sleep(0)
-        await running.listener.wait_closed()
+            await _hang_up(running)
+        finally:
+            await running.home.leave()
 
     # --- for who holds it
 
@@ -199,6 +216,11 @@ class SQSServer:
     def endpoint_url(self) -> str:
         """What clients take as `endpoint_url`.  Raises `ClosedError` while it does not run."""
         return self._now_running().url
+
+    @property
+    def broker(self) -> Broker:
+        """Has the queues; `orders` is its topic `sqs.orders`.  Raises `ClosedError` while it does not run."""
+        return self._now_running().home.broker
 
     @property
     def faults(self) -> Faults:
@@ -224,8 +246,9 @@ class SQSServer:
         Raises:
             LookupError: there is none.
         """
+        running = self._now_running()
         try:
-            return list(self._engine.peek(self._clock.now(), queue, region))
+            return list(running.engine.peek(running.home.clock.now(), queue, region))
         except SqsError as error:
             raise LookupError(f"there is no queue {queue!r}") from error
 
@@ -233,6 +256,40 @@ class SQSServer:
         if self._running is None:
             raise ClosedError("the server does not run: use `async with SQSServer() as server`, or start() it")
         return self._running
+
+
+def _home(
+    data: str | os.PathLike[str] | None, fsync: str, memory: str | None, clock: Clock | None
+) -> OwnHome | MemoryHome | FolderHome:
+    if fsync not in ("second", "always"):
+        raise ConfigurationError(f"fsync={fsync!r}: give 'second' or 'always'")
+    if fsync != "second" and data is None:
+        raise ConfigurationError(f"fsync={fsync!r} without data: nothing is kept; give a data folder")
+    if data is not None and not os.fspath(data):
+        raise ConfigurationError("data is empty: give a folder, or None to keep nothing")
+    if data is not None and memory is not None:
+        raise ConfigurationError("data and memory contradict each other: queues are kept in a folder, or they are not")
+    if clock is not None and (data is not None or memory is not None):
+        raise ConfigurationError("clock goes with neither data nor memory: those who share the queues share their time")
+    if data is not None:
+        return FolderHome(data, fsync)
+    return OwnHome(_uuids(), clock) if memory is None else MemoryHome(memory)
+
+
+async def _hang_up(running: _Running) -> None:
+    running.listener.close()
+    running.parking.close()
+    for connection in list(running.connections):
+        connection.finish()
+    try:
+        async with asyncio.timeout(STOP_TIMEOUT):
+            while running.connections:
+                await asyncio.sleep(0.001)
+    except TimeoutError:
+        for connection in list(running.connections):
+            connection.abort()
+        await asyncio.sleep(0)
+    await running.listener.wait_closed()
 
 
 #: The digit of a UUID that says how it is laid out, for each that may be drawn.

@@ -15,13 +15,15 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from messagequeue import ConfigurationError
+from messagequeue.broker.storage import StorageError
 
 from .._limits import PURGE_INTERVAL, REUSE_NAME_AFTER
 from ._declared import queues_from_toml
 from .app import MAX_POLLS, SQSServer
 from .engine import DEFAULT_ACCOUNT, DEFAULT_REGION
 
-#: Exit codes: it was asked to stop; the address is not to be had; the command line or a file is wrong.
+#: Exit codes: it was asked to stop; the address is not to be had, or the data folder cannot be written; the command
+#: line or a file is wrong, or the data folder cannot be used.
 OK, FAILED, WRONG = 0, 1, 2
 DEFAULT_PORT = 9_324
 #: Lines of `ID:SECRET`; a command line can be seen by everybody on the machine.
@@ -33,11 +35,15 @@ _STANDARD: Final = frozenset(vars(logging.makeLogRecord({})))
 def main(argv: Sequence[str]) -> int:
     """Run the server until it is told to stop, and return the exit code."""
     args = parser().parse_args(argv)
+    if args.fsync is not None and args.data is None:
+        return _fail("--fsync needs --data: without it nothing is kept", WRONG)
     _log_to_stderr(args.log_level, as_json=args.log_json)
     try:
         server = SQSServer(
             args.host,
             args.port,
+            args.data,
+            fsync=args.fsync or "second",
             queues=queues_from_toml(args.queues) if args.queues else None,
             keys=_keys(os.environ.get(KEYS_VARIABLE)),
             account=args.account,
@@ -51,6 +57,8 @@ def main(argv: Sequence[str]) -> int:
         _run(_serve(server))
     except ConfigurationError as error:
         return _fail(str(error), WRONG)
+    except StorageError as error:
+        return _fail(str(error), FAILED)
     except OSError as error:
         return _fail(f"cannot listen on {args.host}:{args.port}: {error.strerror or error}", FAILED)
     return OK
@@ -59,8 +67,17 @@ def main(argv: Sequence[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="messagequeue serve",
-        description="Answers as Amazon SQS does, for development and tests.  Any AWS SDK can talk to it: give it the "
-        "address as endpoint URL, and any credentials.  It keeps nothing when it ends.",
+        description="Answers as Amazon SQS does.  Any AWS SDK can talk to it: give it the address as endpoint URL, and "
+        "any credentials.  It keeps nothing when it ends, unless it is given a data folder.",
+    )
+    kept = made.add_mutually_exclusive_group()
+    kept.add_argument("--data", metavar="FOLDER", help="keep the queues in this folder, made where it is missing")
+    kept.add_argument("--memory", action="store_true", help="keep nothing when it ends; so it is without --data")
+    made.add_argument(
+        "--fsync",
+        choices=("second", "always"),
+        help="when what was answered is forced to the disk: within a second (default), or before the answer.  Either "
+        "survives the end of the process; only `always` survives a power cut whole",
     )
     made.add_argument("--host", default="127.0.0.1", help="where to listen (%(default)s)")
     made.add_argument("--port", type=int, default=DEFAULT_PORT, help="0 for a free one (%(default)s)")

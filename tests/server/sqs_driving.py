@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 from messagequeue.broker import Broker
 from messagequeue_sqs.server import ManualClock
 from messagequeue_sqs.server._parking import Parking
-from messagequeue_sqs.server._service import Service, ServiceOptions, Waiting
+from messagequeue_sqs.server._service import Commits, Service, ServiceOptions, Waiting
 from messagequeue_sqs.server.engine import Engine, EngineOptions
 from messagequeue_sqs.server.wire import HttpAnswer, HttpRequest
 
@@ -87,6 +87,7 @@ class Driven:
     keys: Mapping[str, str] | None = None
     max_polls: int = 1000
     secret: bytes = b"secret"
+    commits: Commits | None = None
 
     def __post_init__(self) -> None:
         self.clock = ManualClock()
@@ -104,8 +105,7 @@ class Driven:
             self.parking,
             self.clock,
             ServiceOptions("http://default", self.keys),
-            commit=None,
-            call_soon=self.soon.append,
+            commits=self.commits,
             new_id=counted("20000000-0000-4000-8000-{:012d}"),
         )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from messagequeue.broker import Broker, DeadLetterPolicy, Queue
 
+from ._attempts import Attempts, noted_attempts
 from ._attributes import DEFAULTS, FIFO_DEFAULTS, canonical, differing, merged
 from ._call import Call
 from ._errors import DELETED_RECENTLY, QUEUE_EXISTS, SqsError, no_queue
@@ -18,6 +19,8 @@ from ._redrive import ALLOW, REDRIVE, Redrive, allows, bad_redrive, check_allow,
 
 #: The broker's notes about queues are under this and their topic.
 NOTES = "sqs:queue:"
+#: Those about when the queue of a topic was deleted.
+DELETED = "sqs:deleted:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,8 @@ class Directory:
         self.names = Names(options.account, options.region)
         self.shuffle: Callable[[list[Any]], None] | None = None
         self._queues: dict[str, SqsQueue] = {}
-        self._deleted: dict[str, float] = {}
+        self._attempts = noted_attempts(broker)
+        self._deleted = _noted_deletions(broker)
 
     # --- finding
 
@@ -69,8 +73,9 @@ class Directory:
         policy = queue.settings.dead_letters
         target = None if policy is None else self.names.arn_of_topic(policy.target)
         attributes = attributes_of(queue.settings, name, target)
-        found = SqsQueue(name, region, self.names.arn(region, name), queue, attributes, now)
-        note = self.broker.notes(NOTES + queue.name).get(NOTES + queue.name)
+        attempts = Attempts(self.broker, queue, self._attempts.pop(queue.serial, None))
+        found = SqsQueue(name, region, self.names.arn(region, name), queue, attempts, attributes, now)
+        note = self.broker.note(NOTES + queue.name)
         if note is not None:
             found.restore(note)
         self._queues[queue.name] = found
@@ -145,10 +150,11 @@ class Directory:
         dead_letters = self._tie(now, named, change)
         attributes = merged({**DEFAULTS, **(FIFO_DEFAULTS if is_fifo(name) else {})}, change)
         settings = settings_for(attributes, fifo=is_fifo(name), dead_letters=dead_letters, options=self.options)
-        queue = SqsQueue(name, region, named.arn, self.broker.create(topic, settings), attributes, now)
+        made = self.broker.create(topic, settings)
+        queue = SqsQueue(name, region, named.arn, made, Attempts(self.broker, made), attributes, now)
         queue.tags.update(tags or {})
         self._queues[topic] = queue
-        self._deleted.pop(topic, None)
+        self._free(topic)
         self.save(queue)
         return queue
 
@@ -200,10 +206,27 @@ class Directory:
 
     def delete(self, now: float, queue: SqsQueue) -> None:
         self._queues.pop(queue.topic, None)
+        queue.attempts.clear()
         self.broker.remember(NOTES + queue.topic, None)
         self.broker.delete(queue.topic)
         if self.options.reuse_cooldown:
+            self._forget_deletions(now)
             self._deleted[queue.topic] = now
+            self.broker.remember(DELETED + queue.topic, repr(now))
+
+    def _forget_deletions(self, now: float) -> None:
+        """Names that can be used again need no note."""
+        for topic, at in list(self._deleted.items()):
+            if at + self.options.reuse_cooldown <= now:
+                self._free(topic)
+
+    def _free(self, topic: str) -> None:
+        if self._deleted.pop(topic, None) is not None:
+            self.broker.remember(DELETED + topic, None)
+
+
+def _noted_deletions(broker: Broker) -> dict[str, float]:
+    return {key.removeprefix(DELETED): float(text) for key, text in broker.notes(DELETED).items()}
 
 
 def _check_kind(name: str, given: Mapping[str, str]) -> None:

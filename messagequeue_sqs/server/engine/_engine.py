@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
+from messagequeue import ConfigurationError
 from messagequeue.broker import Broker, Peek
 
 from . import _manage, _receive, _send, _settle, _tags
@@ -17,6 +18,7 @@ from ._moves import Moves
 from ._options import EngineOptions
 
 _SECRET: Final = "sqs:secret"
+_PLACE: Final = "sqs:place"
 
 
 class Engine:
@@ -28,6 +30,9 @@ class Engine:
         secret: Keys the seals of receipt handles; a broker that has noted another one keeps that.
         new_id: Draws the ids of move tasks.
         options: How strict to be.
+
+    Raises:
+        ConfigurationError: the broker's queues are another account's, or were named for another region.
     """
 
     def __init__(
@@ -35,13 +40,26 @@ class Engine:
     ) -> None:
         self.options = options or EngineOptions()
         self.broker = broker
+        self._check_place()
         self._directory = Directory(broker, self.options)
         self._moves = Moves(self._directory, new_id)
         self._handles = Handles(self._noted(secret))
         self._actions = self._table(self._handles)
 
+    def _check_place(self) -> None:
+        """ARNs are kept, and topics are named by region: neither may change under queues that exist."""
+        place, noted = f"{self.options.account} {self.options.region}", self.broker.note(_PLACE)
+        if noted is None:
+            self.broker.remember(_PLACE, place)
+        elif noted != place:
+            account, region = noted.split()
+            raise ConfigurationError(
+                f"these queues are of account {account} and region {region}, not of {self.options.account} and "
+                f"{self.options.region}: give the server those, or another data folder"
+            )
+
     def _noted(self, secret: bytes) -> bytes:
-        noted = self.broker.notes(_SECRET).get(_SECRET)
+        noted = self.broker.note(_SECRET)
         if noted is not None:
             return bytes.fromhex(noted)
         self.broker.remember(_SECRET, secret.hex())

@@ -21,6 +21,8 @@ NOTE = "sqs:moves"
 RUNNING, COMPLETED, CANCELLED, FAILED = "RUNNING", "COMPLETED", "CANCELLED", "FAILED"
 #: Messages of one step of a task without a rate: it bounds how long everybody else waits.
 STEP = 200
+#: Seconds that a task with a rate may lag behind and still catch up.
+CATCH_UP = 1.0
 _NO_QUEUE: Final = "AWS.SimpleQueueService.NonExistentQueue"
 _NO_SOURCE: Final = "CouldNotDetermineMessageSource"
 
@@ -34,6 +36,7 @@ class Task:
         rate: Messages a second, or None.
         started: Seconds since the epoch.
         to_move: Messages there were at the start.
+        due: When the next message may be moved.
     """
 
     id: str
@@ -42,6 +45,7 @@ class Task:
     rate: int | None
     started: float
     to_move: int
+    due: float
     status: str = RUNNING
     moved: int = 0
     failure: str | None = None
@@ -50,10 +54,11 @@ class Task:
     def handle(self) -> str:
         return base64.b64encode(json.dumps({"taskId": self.id, "sourceArn": self.source}).encode()).decode()
 
-    @property
-    def due(self) -> float:
-        """When the next message may be moved."""
-        return self.started if self.rate is None else self.started + self.moved / self.rate
+    def count(self, now: float) -> None:
+        """A message was moved; after a pause, such as a restart, the rate is not made up for."""
+        self.moved += 1
+        if self.rate is not None:
+            self.due = max(self.due, now - CATCH_UP) + 1 / self.rate
 
 
 class Moves:
@@ -66,7 +71,7 @@ class Moves:
     def __init__(self, directory: Directory, new_id: Callable[[], str]) -> None:
         self._directory = directory
         self._new_id = new_id
-        note = directory.broker.notes(NOTE).get(NOTE)
+        note = directory.broker.note(NOTE)
         self._tasks = [Task(**task) for task in json.loads(note)] if note else []
 
     # --- actions
@@ -86,7 +91,8 @@ class Moves:
                 "There is already a task running. Only one active task is allowed for a source queue arn at a given "
                 "time."
             )
-        task = Task(self._new_id(), source.arn, destination or None, rate, now, source.queue.counts(now).visible)
+        visible = source.queue.counts(now).visible
+        task = Task(self._new_id(), source.arn, destination or None, rate, now, visible, due=now)
         self._tasks.append(task)
         self._forget(source.arn)
         self._save()
@@ -153,7 +159,7 @@ class Moves:
                 task.failure = _NO_SOURCE if task.destination is None and message.source is None else _NO_QUEUE
                 break
             source.queue.hand_over(now, message.sequence, target.queue)
-            task.moved += 1
+            task.count(now)
         self._save()
 
     def _target(self, now: float, task: Task, message: StoredMessage) -> SqsQueue | None:

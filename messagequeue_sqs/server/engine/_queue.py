@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
-from messagequeue.broker import DeadLetterPolicy, DedupScope, Lease, Ordering, Queue, QueueSettings
+from messagequeue.broker import DeadLetterPolicy, DedupScope, Ordering, Queue, QueueSettings
 
+from ._attempts import Attempts
 from ._attributes import DEFAULTS, FIFO_DEFAULTS
 from ._names import is_fifo
 from ._options import EngineOptions
 from ._redrive import REDRIVE, Redrive
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A receive that can be repeated under the id that its client gave it."""
-
-    at: float
-    visibility: float
-    leases: tuple[Lease, ...]
 
 
 class SqsQueue:
@@ -35,7 +26,7 @@ class SqsQueue:
         tags: By key.
         created, modified: Seconds since the epoch.
         purged: When it was purged last, or None.
-        attempts: Receives of the last minutes by the id that their clients gave them, oldest first.
+        attempts: Receives that their clients can repeat.
         max_bytes, wait, content_based: From the attributes, for every request.
     """
 
@@ -58,7 +49,14 @@ class SqsQueue:
     )
 
     def __init__(
-        self, name: str, region: str, arn: str, queue: Queue, attributes: Mapping[str, str], created: float
+        self,
+        name: str,
+        region: str,
+        arn: str,
+        queue: Queue,
+        attempts: Attempts,
+        attributes: Mapping[str, str],
+        created: float,
     ) -> None:
         self.name = name
         self.region = region
@@ -69,7 +67,7 @@ class SqsQueue:
         self.tags: dict[str, str] = {}
         self.created = self.modified = created
         self.purged: float | None = None
-        self.attempts: OrderedDict[str, Attempt] = OrderedDict()
+        self.attempts = attempts
         self.set(attributes)
 
     def set(self, attributes: Mapping[str, str]) -> None:

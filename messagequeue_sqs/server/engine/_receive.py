@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from messagequeue.broker import Envelope, Lease, Queue, UnknownQueueError
+from messagequeue.broker import Envelope, Lease, UnknownQueueError
 
 from ..._limits import RECEIVE_MESSAGES, VISIBILITY_MAX, WAIT_MAX
 from ..._md5 import attributes_md5
@@ -18,11 +18,8 @@ from ._check import TRACE, check_key
 from ._directory import Directory
 from ._errors import OVER_LIMIT, SqsError, bad_value, no_queue
 from ._handles import Handles
-from ._queue import Attempt, SqsQueue
+from ._queue import SqsQueue
 from ._send import OTHER_KIND, sequence_text
-
-#: Seconds in which a receive can be repeated.  API Reference, ReceiveMessage, ReceiveRequestAttemptId.
-ATTEMPT_WINDOW = 300.0
 
 _EVERYTHING = frozenset({"All", ".*", "*"})
 _SYSTEM: Final = frozenset(
@@ -68,7 +65,8 @@ def receive_message(directory: Directory, handles: Handles, now: float, call: Ca
         raise bad_value(wait, "WaitTimeSeconds", f"Must be >= 0 and <= {WAIT_MAX}, if provided.")
     wait = queue.wait if wait is None else wait
     show = _shower(directory, handles, queue, wish)
-    leases = _repeated(now, queue, wish) or _take(directory, now, queue, wish)
+    leases = () if wish.attempt is None else queue.attempts.repeat(now, wish.attempt)
+    leases = leases or _take(directory, now, queue, wish)
     if leases:
         return show(leases)
     if not wait:
@@ -99,32 +97,8 @@ def _take(directory: Directory, now: float, queue: SqsQueue, wish: _Wish) -> Seq
     shuffle = None if queue.fifo else directory.shuffle
     leases = queue.queue.take(now, wish.most, visibility=wish.visibility, shuffle=shuffle)
     if leases and wish.attempt is not None:
-        queue.attempts.pop(wish.attempt, None)
-        queue.attempts[wish.attempt] = Attempt(now, leases[0].until - now, tuple(leases))
+        queue.attempts.add(now, wish.attempt, leases)
     return leases
-
-
-def _repeated(now: float, queue: SqsQueue, wish: _Wish) -> Sequence[Lease]:
-    """Return the messages that the same attempt got before, for their whole time again, where none has changed."""
-    attempts = queue.attempts
-    while attempts and next(iter(attempts.values())).at + ATTEMPT_WINDOW <= now:
-        attempts.popitem(last=False)
-    before = None if wish.attempt is None else attempts.get(wish.attempt)
-    if before is None:
-        return ()
-    held = [queue.queue.held(now, lease.handle) for lease in before.leases]
-    if held != list(before.leases):
-        return ()
-    for lease in before.leases:
-        queue.queue.extend(now, lease.handle, before.visibility)
-    again = tuple(_still_held(now, queue.queue, lease) for lease in before.leases)
-    attempts[wish.attempt or ""] = Attempt(before.at, before.visibility, again)
-    return again
-
-
-def _still_held(now: float, queue: Queue, lease: Lease) -> Lease:
-    held = queue.held(now, lease.handle)
-    return held if isinstance(held, Lease) else lease
 
 
 def _attempter(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from messagequeue import ConfigurationError
 from messagequeue.broker import Broker, Counts, Queue, QueueSettings
-from messagequeue.broker.storage import Enqueued, StorageError
-from messagequeue.embedded._commit import SYNC_AFTER
+from messagequeue.broker.storage import Enqueued, Removed, StorageError
+from messagequeue.embedded._commit import RETRY_AFTER, SYNC_AFTER
 from messagequeue.embedded._durable import DurableHub
 from messagequeue.testing import run_virtual
 from tests.unit.embedded.fake_store import FakeStore
@@ -104,6 +105,103 @@ def test_a_failed_commit_is_told_to_each_and_made_up_for(waits: bool) -> None:
     run_virtual(main())
 
     assert bench.stored() == [[b"a", b"b", b"c"]]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_failed_commit_is_tried_again_every_second(waits: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Though nobody asks; it is said once that it fails, and once that it does not any more."""
+    bench = Bench(waits=waits)
+
+    async def main() -> None:
+        await bench.publish(b"before")
+        bench.store.fail = 3
+        with pytest.raises(StorageError):
+            await bench.publish(b"x")
+        assert bench.hub.failing
+        await asyncio.sleep(RETRY_AFTER + 0.1)
+        assert bench.hub.failing
+        await asyncio.sleep(3 * RETRY_AFTER)  # one more than needed: the disk may have other work at that moment
+        assert not bench.hub.failing
+
+    run_virtual(main())
+
+    assert bench.stored() == [[b"before"], [b"x"]]
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+
+
+def test_a_new_loop_goes_on_trying() -> None:
+    """The one before took its timers with it."""
+    bench = Bench()
+    bench.store.fail = 1
+
+    async def fails() -> None:
+        with pytest.raises(StorageError):
+            await bench.publish(b"x")
+
+    async def later() -> None:
+        bench.hub.now()
+        await asyncio.sleep(RETRY_AFTER + 0.1)
+
+    run_virtual(fails())
+    run_virtual(later())
+
+    assert bench.stored() == [[b"x"]]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_who_does_not_wait_is_called_in_order_after_the_commit(waits: bool) -> None:
+    """At once where nothing is pending; one that fails on hearing of it keeps nobody from hearing."""
+    bench = Bench(waits=waits)
+    heard: list[object] = []
+
+    def told(word: str) -> Callable[[StorageError | None], None]:
+        def tell(error: StorageError | None) -> None:
+            heard.append((word, len(bench.store.events), None if error is None else str(error)))
+            if word == "fails":
+                raise RuntimeError
+
+        return tell
+
+    async def main() -> None:
+        await bench.publish(b"0")
+        bench.hub.after_commit(told("at once"))
+        for word in ("fails", "a", "b"):
+            bench.queue.put(bench.hub.now(), b"x")
+            bench.hub.after_commit(told(word))
+        assert len(heard) == 1
+        await bench.hub.committed()
+        bench.store.fail = 1
+        bench.queue.put(bench.hub.now(), b"x")
+        bench.hub.after_commit(told("lost"))
+        bench.hub.commit_soon()
+        await asyncio.sleep(RETRY_AFTER + 0.1)
+
+    run_virtual(main())
+
+    assert heard == [
+        ("at once", 1, None),
+        ("fails", 2, None),
+        ("a", 2, None),
+        ("b", 2, None),
+        ("lost", 2, "the disk is full"),
+    ]
+
+
+def test_what_time_alone_changes_is_committed_too() -> None:
+    """A message whose retention ends while a receive is parked is gone from the file, without anybody's asking."""
+    bench = Bench()
+    bench.queue.configure(QueueSettings(retention=5.0))
+
+    async def main() -> None:
+        await bench.publish(b"x")
+        (lease,) = await bench.hub.take(bench.queue, 1, visibility=30.0, wait=0.0)
+        assert await bench.hub.take(bench.queue, 1, visibility=30.0, wait=10.0) == []
+        await asyncio.sleep(0)
+        assert lease.message.sequence in [
+            event.sequence for commit in bench.store.events for event in commit if isinstance(event, Removed)
+        ]
+
+    run_virtual(main())
 
 
 def test_a_fault_of_the_store_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:

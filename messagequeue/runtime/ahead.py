@@ -1,0 +1,71 @@
+"""
+How far to receive ahead of free slots: pure, on times that the caller gives.
+
+A consumer with quick handlers is idle for most of each receive, however many messages it could handle: what it lacks is
+receives under way.  One with slow handlers must not hold messages that it cannot start, which others could.
+"""
+
+from __future__ import annotations
+
+from .._options import ConsumeOptions
+from ..driver import Limits
+
+
+class Ahead:
+    """
+    The messages that may be asked for beyond the free slots.
+
+    Args:
+        step: Messages in one receive.
+        most: Of them at most; 0: never ahead.
+    """
+
+    __slots__ = ("_busy", "_busy_since", "_idle_since", "_most", "_step", "_waiting_since", "messages")
+
+    def __init__(self, step: int, most: int) -> None:
+        self._step = step
+        self._most = most
+        self.messages = 0
+        self._idle_since: float | None = None
+        self._busy_since: float | None = None
+        self._busy = 0.0  # how long the last work took
+        self._waiting_since: float | None = None
+
+    @classmethod
+    def of(cls, options: ConsumeOptions, limits: Limits) -> Ahead:
+        """Return what *options* ask for and *limits* allow."""
+        step = min(options.batch_size, limits.receive_messages)
+        return cls(step, step * (limits.max_receives - 1) if options.adaptive else 0)
+
+    def note(self, now: float, running: int, ready: int) -> None:
+        """Take note of how many messages run, and how many wait for a slot."""
+        if running or ready:
+            self._idle_since = None
+            if self._busy_since is None:
+                self._busy_since = now
+        elif self._idle_since is None:
+            self._idle_since = now
+            self._busy = 0.0 if self._busy_since is None else now - self._busy_since
+            self._busy_since = None
+        if not ready:
+            self._waiting_since = None
+        elif self._waiting_since is None:
+            self._waiting_since = now
+
+    def received(self, now: float, full: bool, flight: float) -> None:
+        """
+        Take note of a receive.
+
+        Args:
+            full: It brought what it asked for.
+            flight: Seconds that it took.
+        """
+        idle = 0.0 if self._idle_since is None else now - self._idle_since
+        waiting = 0.0 if self._waiting_since is None else now - self._waiting_since
+        if not full:
+            self.messages = 0
+        elif waiting and waiting * 2 >= flight:
+            self.messages //= 2
+        elif flight > 0 and idle * 2 >= flight and self._busy <= flight:
+            self.messages = min(self._most, self.messages + self._step)
+            self._idle_since = None  # until what came now is over
