@@ -55,7 +55,7 @@ async def _ping(clients: Clients, queue: Queue | None) -> None:
             ) from error.origin
 
 
-async def _message_limit(api: SqsApi, queue: Queue) -> int:
+async def message_limit(api: SqsApi, queue: Queue) -> int:
     """
     Return the bytes that a message may have in *queue*: what it is set to, else, where none may read that, SQS' limit.
 
@@ -113,7 +113,7 @@ class SQSPublisherProvider(RuntimePublisherProvider):
         self._queue = queue
         if store is None:
             return sender
-        threshold = min(payloads.threshold, await _message_limit(api, queue))
+        threshold = min(payloads.threshold, await message_limit(api, queue))
         return OffloadingSender(sender, store, payloads, queue.url, threshold=threshold, stats=self.payload_stats)
 
     async def _ping(self) -> None:

@@ -44,7 +44,8 @@ class BotoS3:
     async def get_object(self, bucket: str, key: str, /, *, limit: int) -> StoredObject:
         answer = await self._call("GetObject", bucket, key, ChecksumMode="ENABLED")
         try:
-            async with answer["Body"] as stream:
+            stream = answer["Body"]  # which compares the checksum when it has been read; what it opens does not
+            async with stream:
                 body = await _read(stream, answer.get("ContentLength"), limit)
         except ObjectTooLargeError:
             raise

@@ -180,8 +180,10 @@ def encode_attributes(
         if value is None:
             continue
         check_attribute_name(name)
-        if name == ENCODING_ATTRIBUTE and type(name) is not Mark:
-            raise InvalidMessageError(f"attribute {name!r} is set by this library where it encodes a body: drop it")
+        if name == ENCODING_ATTRIBUTE:
+            if type(name) is not Mark:
+                raise InvalidMessageError(f"attribute {name!r} is set by this library where it encodes a body: drop it")
+            name = ENCODING_ATTRIBUTE  # on its way out, a name is a plain str
         encoded[name] = _encode_value(name, value)
     if encoding is not None:
         encoded[ENCODING_ATTRIBUTE] = {"DataType": "String", "StringValue": encoding}

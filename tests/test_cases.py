@@ -23,6 +23,7 @@ CASES = tuple(
         "SHUT": (1, 2, 3, 5, 6, 8, 9),
         "CFG": (1, 2, 5, 6, 7, 9),
         "SER": (1, 3, 4, 6),
+        "EXT": (1, 2, 3, 5, 6, 8, 10, 12),
     }.items()
     for number in numbers
 )

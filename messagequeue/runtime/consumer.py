@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from .._errors import ClosedError, ErrorCode, MessageQueueError
+from .._message import Message
 from .._options import ConsumeOptions
 from .._protocols import ErrorSink, Handler, Middleware
 from ..driver import LeaseSource
@@ -42,7 +43,9 @@ class RuntimeConsumer:
         self.options = options
         self.stats = ConsumerStats()
         self._source = source
-        self._handler = opened(source, compose(handler, *middleware), max_decompressed=options.max_decompressed)
+        self._handler = opened(
+            source, compose(handler, *middleware), max_decompressed=options.max_decompressed, note=self._note
+        )
         self._faults = Faults(topic, on_error)
         self._on_closed = on_closed
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -56,6 +59,10 @@ class RuntimeConsumer:
     def __repr__(self) -> str:
         state = "closed" if self._closed else "consuming" if self._loop is not None else "idle"
         return f"<consumer of {self.topic!r}, {state}>"
+
+    def _note(self, message: Message) -> None:
+        if self._session is not None:
+            self._session.note_opened(message)
 
     async def consume(self) -> None:
         """See `Consumer.consume()`.  May be called again after it returned."""

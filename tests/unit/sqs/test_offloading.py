@@ -107,6 +107,7 @@ def test_binary_body_is_the_object_that_would_have_been_the_message() -> None:
     [entry] = bench.sent()
 
     assert base64.b64decode(*bench.s3.objects.values()) == b"\xff\x00" * 1000
+    assert {type(name) for name in entry["MessageAttributes"]} == {str}
     assert entry["MessageAttributes"] == {
         "ExtendedPayloadSize": {"DataType": "Number", "StringValue": "2668"},
         "messagequeue.encoding": {"DataType": "String", "StringValue": "base64"},
