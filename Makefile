@@ -12,6 +12,10 @@ PYTEST_ARGS ?=
 # Most tests wait: two workers halve the time, on two cores too.  They share one LocalStack.
 SPREAD ?= -n 2 --dist loadgroup
 LOCALSTACK = $(PY) tools/localstack.py run
+# Credentials that mean nothing, and none of the machine's own AWS set-up.
+SERVER = env -u AWS_PROFILE -u AWS_SESSION_TOKEN AWS_ACCESS_KEY_ID=demo AWS_SECRET_ACCESS_KEY=demo AWS_REGION=us-east-1 \
+	AWS_CONFIG_FILE=/dev/null AWS_SHARED_CREDENTIALS_FILE=/dev/null \
+	$(PY) -m messagequeue serve --log-level WARNING --
 
 # Steps share .venv and .cache: `make -j` must not run them side by side.
 .NOTPARALLEL:
@@ -22,10 +26,10 @@ help: ## show this
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
 demo: env-demo ## run the order pipeline; PROVIDER=sqs runs it on SQS wire (QUEUE_ADDRESS=... to say where)
-ifeq ($(PROVIDER)$(QUEUE_ADDRESS)$(LOCALSTACK_ENDPOINT),sqs)
-	@MESSAGEQUEUE_PROVIDER=sqs $(LOCALSTACK) --export MESSAGEQUEUE_SQS_QUEUE_ADDRESS -- $(PY) $(DEMO) $(ARGS)
+ifeq ($(PROVIDER)$(QUEUE_ADDRESS),sqs)
+	@MESSAGEQUEUE_PROVIDER=sqs $(SERVER) $(PY) $(DEMO) $(ARGS)
 else
-	@MESSAGEQUEUE_PROVIDER=$(PROVIDER) $(if $(QUEUE_ADDRESS)$(LOCALSTACK_ENDPOINT),MESSAGEQUEUE_SQS_QUEUE_ADDRESS=$(or $(QUEUE_ADDRESS),$(LOCALSTACK_ENDPOINT))) $(PY) $(DEMO) $(ARGS)
+	@MESSAGEQUEUE_PROVIDER=$(PROVIDER) $(if $(QUEUE_ADDRESS),MESSAGEQUEUE_SQS_QUEUE_ADDRESS=$(QUEUE_ADDRESS)) $(PY) $(DEMO) $(ARGS)
 endif
 
 test: lint types ## every check: format, lint, types, all tests, wheel

@@ -8,6 +8,7 @@ Publish and consume messages from asyncio without marrying a broker.
 Everything an application needs is here.  Authors of providers need `messagequeue.driver`, tests `messagequeue.testing`.
 """
 
+from ._batch import BatchHandler, PartialFailure
 from ._codec import Codec, JSONCodec
 from ._config import Config, ProviderConfig
 from ._errors import (
@@ -33,6 +34,7 @@ from ._errors import (
     SettleError,
     Signal,
     UnknownProviderError,
+    UnroutedError,
     UnsupportedOptionError,
 )
 from ._message import AttributeValue, Message, Outgoing, Receipt
@@ -56,6 +58,7 @@ from .middleware import compose
 
 __all__ = [
     "AttributeValue",
+    "BatchHandler",
     "ClosedError",
     "Codec",
     "Config",
@@ -83,6 +86,7 @@ __all__ = [
     "MessageTooLargeError",
     "Middleware",
     "Outgoing",
+    "PartialFailure",
     "ProviderConfig",
     "ProviderNotInstalledError",
     "Publish",
@@ -98,6 +102,7 @@ __all__ = [
     "SettleError",
     "Signal",
     "UnknownProviderError",
+    "UnroutedError",
     "UnsupportedOptionError",
     "__version__",
     "compose",

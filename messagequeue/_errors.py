@@ -16,9 +16,12 @@ Every error and signal of `messagequeue`; not where foreign errors are translate
     └── ConsumeError
         ├── ReceiveError
         ├── DecodeError
+        │   └── UnroutedError
         ├── HandlerError
         ├── SettleError
         └── LeaseLostError
+
+    (idempotency has its own branch, `IdempotencyError`)
 
     Signal                      raised by handlers to say what becomes of a message; not an error
     ├── RetryLater
@@ -71,6 +74,8 @@ class ErrorCode(StrEnum):
     """More messages are waiting than the publisher may hold."""
     HANDLER = "handler"
     LEASE_LOST = "lease_lost"
+    IN_PROGRESS = "in_progress"
+    """Somebody else is doing the same work."""
     OTHER = "other"
 
 
@@ -246,9 +251,18 @@ class ReceiveError(ConsumeError):
 
 
 class DecodeError(ConsumeError, ValueError):
-    """A message's body or attributes cannot be read; it was not given to the handler and not deleted."""
+    """
+    A message's body or attributes cannot be read; it was not given to the handler and not deleted.
+
+    With `retryable` set it may be readable next time: its body is elsewhere and could not be had now.  What is decided
+    about messages that cannot be read (`ConsumeOptions.undecodable`) is not about those.
+    """
 
     default_code = ErrorCode.DECODE
+
+
+class UnroutedError(DecodeError):
+    """A message is of a type that a `Router` has no handler for; it was not handled and not deleted."""
 
 
 class HandlerError(ConsumeError):

@@ -8,13 +8,13 @@ The option classes are the single source of the configuration tables in the docu
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any, Literal, TypedDict, TypeVar
 
-from ._errors import ConfigurationError, InvalidMessageError
+from ._errors import ConfigurationError, InvalidMessageError, Signal
 from ._message import AttributeValue
 
 T = TypeVar("T")
@@ -42,13 +42,27 @@ class ConsumeKwargs(TypedDict, total=False):
 
     concurrency: int
     prefetch: int
+    adaptive: bool
     batch_size: int
     wait_time: float
     visibility_timeout: float | None
     heartbeat: bool
     heartbeat_interval: float | None
     handler_timeout: float | None
-    retry_delay: float | None
+    retry_delay: float | Sequence[float] | None
+    retry_factor: float
+    retry_longest: float
+    retry_jitter: float
+    permanent: tuple[type[Exception], ...]
+    undecodable: Literal["leave", "dead_letter", "discard"]
+    no_dead_letter_queue: Literal["leave", "discard"]
+    on_failure: Literal["block", "park", "skip_group"]
+    skip_time: float
+    breaker_failures: int | None
+    breaker_ratio: float
+    breaker_window: float
+    breaker_pause: float
+    checks: Literal["warn", "error", "off"]
     drain_timeout: float
     fatal_grace: float
     max_decompressed: int
@@ -63,6 +77,8 @@ def option(
     high: float | None = None,
     optional: bool = False,
     nonzero: bool = False,
+    choices: tuple[str, ...] = (),
+    many: bool = False,
 ) -> T:
     """
     Declare a dataclass field with what its table row says and `check_options()` enforces.
@@ -74,8 +90,19 @@ def option(
         low, high: Inclusive bounds of a number.
         optional: None is allowed (and means what *doc* says).
         nonzero: *low* itself is excluded.
+        choices: What a text may be.
+        many: A list or tuple of such numbers, not empty, is allowed, too.
     """
-    rule = {"doc": doc, "unit": unit, "low": low, "high": high, "optional": optional, "nonzero": nonzero}
+    rule = {
+        "doc": doc,
+        "unit": unit,
+        "low": low,
+        "high": high,
+        "optional": optional,
+        "nonzero": nonzero,
+        "choices": choices,
+        "many": many,
+    }
     value: T = field(default=default, metadata={"option": rule})
     return value
 
@@ -95,6 +122,14 @@ def check_options(options: object) -> None:
 
 def _check_option(name: str, value: Any, default: Any, rule: Mapping[str, Any]) -> None:
     if value is None and rule["optional"]:
+        return
+    if rule.get("choices") and value not in rule["choices"]:
+        raise ConfigurationError(f"{name}={value!r}: give one of {', '.join(rule['choices'])}")
+    if rule.get("many") and isinstance(value, list | tuple):
+        if not value:
+            raise ConfigurationError(f"{name}={value!r}: give at least one number {_bounds(rule)}")
+        for each in value:
+            _check_option(name, each, default, {**rule, "many": False, "optional": False})
         return
     low, high = rule["low"], rule["high"]
     if isinstance(default, bool):
@@ -118,7 +153,8 @@ def _bounds(rule: Mapping[str, Any]) -> str:
     low, high, unit = number(rule["low"]), number(rule["high"]), rule["unit"]
     above = f"above {low}" if rule["nonzero"] else f"{low} or more"
     text = above if high is None else f"{'above ' if rule['nonzero'] else ''}{low} to {high}"
-    return f"{text} {unit}".rstrip() + (" (or None)" if rule["optional"] else "")
+    several = ", or several" if rule.get("many") else ""
+    return f"{text} {unit}".rstrip() + several + (" (or None)" if rule["optional"] else "")
 
 
 def number(value: float | None) -> str | None:
@@ -205,13 +241,78 @@ class ConsumeOptions:
         nonzero=True,
         optional=True,
     )
-    retry_delay: float | None = option(
+    retry_delay: float | Sequence[float] | None = option(
         None,
-        "When a failed message comes back; None: when its lease ends.",
+        "When a failed message comes back; several: after its first, second, ... delivery, the last from then on; "
+        "None: when its lease ends.",
         unit="seconds",
         low=0,
         high=43_200,
         optional=True,
+        many=True,
+    )
+    retry_factor: float = option(
+        1.0,
+        "What the (last) retry delay is multiplied by with every further delivery; 2 doubles it.",
+        low=1,
+        high=1_000,
+    )
+    retry_longest: float = option(
+        43_200.0, "The longest delay that the factor leads to.", unit="seconds", low=0, high=43_200
+    )
+    retry_jitter: float = option(
+        0.0, "The part of a retry delay that is random: what failed together comes back spread out.", low=0, high=1
+    )
+    permanent: tuple[type[Exception], ...] = ()
+    undecodable: Literal["leave", "dead_letter", "discard"] = option(
+        "leave",
+        "What becomes of a message that cannot be read: it comes back, is dead-lettered, or is taken off the queue.",
+        choices=("leave", "dead_letter", "discard"),
+    )
+    no_dead_letter_queue: Literal["leave", "discard"] = option(
+        "leave",
+        "What becomes of a message that is to be dead-lettered where there is no dead-letter queue.",
+        choices=("leave", "discard"),
+    )
+    on_failure: Literal["block", "park", "skip_group"] = option(
+        "block",
+        "What a failed message of an ordered topic does to its key: the later ones wait for it; it is dead-lettered "
+        "and they go on; or they are dead-lettered after it.",
+        choices=("block", "park", "skip_group"),
+    )
+    skip_time: float = option(
+        300.0,
+        "With on_failure=skip_group: how long after its last message a key is skipped.",
+        unit="seconds",
+        low=0,
+        nonzero=True,
+        high=604_800,
+    )
+    breaker_failures: int | None = option(
+        None,
+        "Failures within breaker_window that stop receiving for breaker_pause; None: never.",
+        low=1,
+        high=1_000_000,
+        optional=True,
+    )
+    breaker_ratio: float = option(
+        0.5, "The part of all handled messages in the window that must have failed, too.", low=0, high=1, nonzero=True
+    )
+    breaker_window: float = option(
+        60.0, "How long a failure counts for the breaker.", unit="seconds", low=0, nonzero=True, high=3_600
+    )
+    breaker_pause: float = option(
+        30.0,
+        "How long nothing is received before one message is tried.",
+        unit="seconds",
+        low=0,
+        nonzero=True,
+        high=43_200,
+    )
+    checks: Literal["warn", "error", "off"] = option(
+        "warn",
+        "What is done where the topic's own settings make losing or repeating messages likely.",
+        choices=("warn", "error", "off"),
     )
     drain_timeout: float = option(
         25.0,
@@ -234,12 +335,25 @@ class ConsumeOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
+        if isinstance(self.retry_delay, list):
+            object.__setattr__(self, "retry_delay", tuple(self.retry_delay))
+        _check_permanent(self.permanent)
         interval, lease = self.heartbeat_interval, self.visibility_timeout
         if interval is not None and lease is not None and interval >= lease:
             raise ConfigurationError(
                 f"heartbeat_interval={interval!r} is not below visibility_timeout={lease!r}: every lease would end "
                 "before its first prolongation; give half the lease or less"
             )
+
+
+def _check_permanent(kinds: object) -> None:
+    wrong = not isinstance(kinds, tuple) or any(
+        not (isinstance(kind, type) and issubclass(kind, Exception)) for kind in kinds
+    )
+    if wrong:
+        raise ConfigurationError(f"permanent={kinds!r}: give a tuple of exception types")
+    if isinstance(kinds, tuple) and any(issubclass(kind, Signal) for kind in kinds):
+        raise ConfigurationError("permanent: signals such as RetryLater say themselves what becomes of a message")
 
 
 #: The highest level of each algorithm that `PublishOptions.compression` may name.

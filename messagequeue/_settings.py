@@ -7,7 +7,7 @@ The fields of the provider's config dataclass are the options; a field that is i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from pathlib import PurePath
@@ -232,6 +232,11 @@ def _is_text(kind: Any) -> bool:
     return named or get_origin(kind) is Literal
 
 
+def _is_numbers(kind: Any) -> bool:
+    """Several numbers, which text separates by commas."""
+    return get_origin(kind) is Sequence and get_args(kind) in ((int,), (float,))
+
+
 def _from_text(text: str, kind: Any) -> object:
     if kind is bool:
         return _switch(text.strip().lower())
@@ -240,6 +245,8 @@ def _from_text(text: str, kind: Any) -> object:
         if not math.isfinite(number):
             raise ValueError
         return number
+    if _is_numbers(kind):
+        return tuple(_from_text(part, get_args(kind)[0]) for part in text.split(","))
     if get_origin(kind) is Literal:
         return {str(choice): choice for choice in get_args(kind)}[text]
     if kind is str:
@@ -260,6 +267,10 @@ def _from_typed(value: object, kind: Any) -> object:
         if value not in get_args(kind):
             raise ValueError
         return value
+    if _is_numbers(kind):
+        if not isinstance(value, list | tuple):
+            raise TypeError
+        return tuple(_from_typed(each, get_args(kind)[0]) for each in value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return as_float(value)
     if kind is int and isinstance(value, bool):
@@ -276,7 +287,7 @@ def _from_typed(value: object, kind: Any) -> object:
 def _expected(field: Field, kinds: list[Any]) -> str:
     if not field.is_text:
         return "it in code: it has no form as text"
-    words = " or ".join(_word(kind) for kind in kinds)
+    words = " or ".join(_word(kind) for kind in kinds if not _is_numbers(kind))
     number = any(kind in (int, float) for kind in kinds)
     bounds = f" {_bounds(field.rule)}" if number and field.rule.get("low") is not None else ""
     return words + (bounds or (" (or none)" if field.optional else ""))

@@ -1,8 +1,8 @@
 """
 Moves a message to the dead-letter queue that its queue's RedrivePolicy names; SQS' own counting is left alone.
 
-The message keeps its body and attributes as they were on the wire.  Two String attributes say why it was moved and
-from where, as far as ten attributes and 1 MiB leave room.
+The message keeps its body and attributes as they were on the wire.  Three String attributes say why it was moved,
+from where, and the type of the exception behind it, as far as ten attributes and 1 MiB leave room.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ from ._settling import Lease, Settler, settle_error
 
 REASON_ATTRIBUTE = "messagequeue.dead_letter_reason"
 SOURCE_ATTRIBUTE = "messagequeue.dead_letter_source"
+ERROR_ATTRIBUTE = "messagequeue.dead_letter_error"
+
+#: In the order in which they get room: a message may have ten attributes of its own.
+_STORY = (REASON_ATTRIBUTE, SOURCE_ATTRIBUTE, ERROR_ATTRIBUTE)
 
 _REFUSED = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -37,7 +41,7 @@ class DeadLetters:
         self._verify = verify_checksums
         self._target: Queue | None = None
 
-    async def move(self, lease: Lease, message: Message, reason: str) -> ConsumeError | None:
+    async def move(self, lease: Lease, message: Message, reason: str, error: str | None = None) -> ConsumeError | None:
         """
         Send the message there, then delete it here, and return None or why it is still here.
 
@@ -46,12 +50,12 @@ class DeadLetters:
         """
         try:
             target = await self._find()
-            failure = await self._send(target, build_entry(lease.raw, self._queue, reason), message)
+            failure = await self._send(target, build_entry(lease.raw, self._queue, reason, error), message)
             return failure if failure is not None else (await self._settler.delete([lease]))[0]
-        except CallError as error:
-            return settle_error(error, self._queue)
-        except SettleError as error:
-            return error
+        except CallError as failed:
+            return settle_error(failed, self._queue)
+        except SettleError as failed:
+            return failed
 
     async def _find(self) -> Queue:
         if self._target is None:
@@ -108,7 +112,7 @@ def target_of(attributes: Mapping[str, str], source: Queue) -> Queue:
     return Queue(named.name, named.region, named.account, source.sibling_url(named), source.host)
 
 
-def build_entry(raw: ReceivedMessage, source: Queue, reason: str) -> SendEntry:
+def build_entry(raw: ReceivedMessage, source: Queue, reason: str, error: str | None = None) -> SendEntry:
     """
     Return the batch entry that puts a received message into the dead-letter queue.
 
@@ -117,7 +121,7 @@ def build_entry(raw: ReceivedMessage, source: Queue, reason: str) -> SendEntry:
     """
     system = raw.get("Attributes", {})
     entry: SendEntry = {"Id": "0", "MessageBody": raw.get("Body", "")}
-    attributes = _with_story(raw, source, reason)
+    attributes = _with_story(raw, (reason, source.url, error or ""))
     if attributes:
         entry["MessageAttributes"] = attributes
     if "MessageGroupId" in system:
@@ -131,10 +135,10 @@ def build_entry(raw: ReceivedMessage, source: Queue, reason: str) -> SendEntry:
     return entry
 
 
-def _with_story(raw: ReceivedMessage, source: Queue, reason: str) -> dict[str, WireAttribute]:
+def _with_story(raw: ReceivedMessage, story: tuple[str, str, str]) -> dict[str, WireAttribute]:
     attributes = {name: _sendable(value) for name, value in raw.get("MessageAttributes", {}).items()}
     body_size = len(raw.get("Body", "").encode())
-    for name, text in ((REASON_ATTRIBUTE, reason), (SOURCE_ATTRIBUTE, source.url)):
+    for name, text in zip(_STORY, story, strict=True):
         attributes.pop(name, None)
         room = _limits.MESSAGE_BYTES - body_size - _wire.attributes_size(attributes) - len(name) - len("String")
         value = _fitted(text, room)

@@ -94,7 +94,7 @@ class FetchingSource:
         Return *message* with its body.
 
         Raises:
-            DecodeError: it cannot be had; `retryable` where it may be next time.
+            DecodeError: it cannot be had; `retryable` where that is no fault of the message.
             Discard: it is gone for certain, and `on_missing` is `delete`.
         """
         stored = await self._get(message)
@@ -128,10 +128,10 @@ class FetchingSource:
                     extra={"topic": self._topic, "message_id": message.id},
                 )
                 raise Discard("its body is gone from S3") from error.origin
-            fault = error.fault
-            raise self._fault(
-                message, f"its body cannot be fetched: {error}", code=fault.code, retryable=fault.retryable
-            ) from error.origin
+            # Whatever else S3 says (denied, no such bucket, an outage) is mended without touching the message.
+            lost = error.name == _MISSING
+            text = f"its body cannot be fetched: {error}"
+            raise self._fault(message, text, code=error.fault.code, retryable=not lost) from error.origin
 
     def _fault(
         self, message: Message, words: str, *, code: ErrorCode | None = None, retryable: bool = False
@@ -191,9 +191,11 @@ class FetchingSource:
     async def extend(self, leases: Sequence[object], /, *, by: float) -> Sequence[ConsumeError | None]:
         return await self._source.extend(leases, by=by)
 
-    async def dead_letter(self, lease: object, message: Message, /, *, reason: str) -> ConsumeError | None:
+    async def dead_letter(
+        self, lease: object, message: Message, /, *, reason: str, error: str | None = None
+    ) -> ConsumeError | None:
         """As the protocol says; the pointer goes there, so that the object stays."""
-        return await self._source.dead_letter(lease, message, reason=reason)
+        return await self._source.dead_letter(lease, message, reason=reason, error=error)
 
     async def close(self) -> None:
         """Wait for deletes under way, a few seconds at most, then close the source."""

@@ -139,7 +139,8 @@ class OffloadingSender:
             message.deduplication_key,
             message.delay,
             attributes,
-            Upload(pointer, body),
+            message.traceparent,
+            upload=Upload(pointer, body),
         )
 
     def _key(self, message: EncodedMessage, body: bytes) -> str:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from functools import partial
 
 from messagequeue._errors import ErrorCode, MessageQueueError
+from messagequeue._message import Message
 from messagequeue._options import ConsumeOptions
 from messagequeue.driver import LeaseSource, ProviderSpec, Sender
 from messagequeue.runtime.consumer_provider import RuntimeConsumerProvider
 from messagequeue.runtime.publisher_provider import RuntimePublisherProvider
+from messagequeue.telemetry import Destination, Telemetry
+from messagequeue.telemetry import _names as names
 
 from ._api import SqsApi
 from ._client import Clients, require_sdk
@@ -24,7 +29,8 @@ from ._s3_api import PayloadStats
 from ._s3_client import open_s3
 from ._sender import SQSSender
 from ._source import SQSSource
-from ._wire import decode_message
+from ._telemetry import billed, destination_of
+from ._wire import carried_traceparent, decode_message
 
 _log = logging.getLogger("messagequeue.sqs")
 
@@ -74,6 +80,11 @@ async def message_limit(api: SqsApi, queue: Queue) -> int:
     return int(text) if text.isdigit() else MESSAGE_BYTES
 
 
+def _transport_readings(clients: Clients) -> Mapping[str, float]:
+    stats = clients.stats()
+    return {names.TRANSPORT_FALLBACKS.name: stats.fallbacks, names.TRANSPORT_PAUSES.name: stats.pauses}
+
+
 class SQSPublisherProvider(RuntimePublisherProvider):
     """
     Publishes to SQS queues.  The topic is the queue's URL; the queue must exist; nothing is created or looked up.
@@ -83,16 +94,18 @@ class SQSPublisherProvider(RuntimePublisherProvider):
 
     Args:
         config: None: everything ambient.
+        telemetry: Is told of every message; None for nobody.
 
     Raises:
         ProviderNotInstalledError: the AWS SDK is not installed.
     """
 
-    def __init__(self, config: SQSConfig | None = None) -> None:
+    def __init__(self, config: SQSConfig | None = None, *, telemetry: Telemetry | None = None) -> None:
         require_sdk()
         self._config = config or SQSConfig()
-        super().__init__("sqs", self._config.publish)
+        super().__init__("sqs", self._config.publish, telemetry=telemetry)
         self._clients = Clients(self._config)
+        self._watches.add("transport", self._destination(""), partial(_transport_readings, self._clients))
         self._queue: Queue | None = None
         self.payload_stats = PayloadStats()
 
@@ -104,9 +117,12 @@ class SQSPublisherProvider(RuntimePublisherProvider):
     def _topic_key(self, topic: str) -> str:
         return parse_topic(topic).identity
 
+    def _destination(self, topic: str) -> Destination:
+        return destination_of(self._config, topic)
+
     async def _open_sender(self, topic: str) -> Sender:
         queue = parse_topic(topic)
-        api = await self._clients.calls(queue)
+        [api] = billed(self._watches, self._destination(topic), await self._clients.calls(queue))
         sender = SQSSender(api, queue, verify_checksums=self._config.verify_checksums)
         payloads = self._config.payloads
         store = None if payloads.bucket is None else await open_s3(self._clients, payloads, queue)
@@ -134,16 +150,18 @@ class SQSConsumerProvider(RuntimeConsumerProvider):
 
     Args:
         config: None: everything ambient.
+        telemetry: Is told of every message; None for nobody.
 
     Raises:
         ProviderNotInstalledError: the AWS SDK is not installed.
     """
 
-    def __init__(self, config: SQSConfig | None = None) -> None:
+    def __init__(self, config: SQSConfig | None = None, *, telemetry: Telemetry | None = None) -> None:
         require_sdk()
         self._config = config or SQSConfig()
-        super().__init__("sqs", self._config.consume)
+        super().__init__("sqs", self._config.consume, telemetry=telemetry)
         self._clients = Clients(self._config)
+        self._watches.add("transport", self._destination(""), partial(_transport_readings, self._clients))
         self._queue: Queue | None = None
         self.payload_stats = PayloadStats()
         conflict = timeout_conflict(self._config)
@@ -158,13 +176,18 @@ class SQSConsumerProvider(RuntimeConsumerProvider):
     def _topic_key(self, topic: str) -> str:
         return parse_topic(topic).identity
 
+    def _destination(self, topic: str) -> Destination:
+        return destination_of(self._config, topic)
+
     async def _open_source(self, topic: str, options: ConsumeOptions) -> LeaseSource:
         queue = parse_topic(topic)
+        receives, calls = await self._clients.receives(queue), await self._clients.calls(queue)
+        receives, calls = billed(self._watches, self._destination(topic), receives, calls)
         payloads = self._config.payloads
         buckets = payloads.readable
         source = SQSSource(
-            await self._clients.receives(queue),
-            await self._clients.calls(queue),
+            receives,
+            calls,
             queue,
             options,
             read_timeout=receive_timeout(self._config),
@@ -174,6 +197,9 @@ class SQSConsumerProvider(RuntimeConsumerProvider):
         store = await open_s3(self._clients, payloads, queue) if buckets else None
         self._queue = queue
         return source if store is None else FetchingSource(source, store, payloads, queue.url, stats=self.payload_stats)
+
+    def _carried(self, message: Message) -> str | None:
+        return carried_traceparent(message)
 
     async def _ping(self) -> None:
         await _ping(self._clients, self._queue)

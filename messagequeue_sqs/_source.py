@@ -228,9 +228,11 @@ class SQSSource:
         """
         return await self._settler.change(_leases(leases), max(1, int(by)))
 
-    async def dead_letter(self, lease: object, message: Message, /, *, reason: str) -> ConsumeError | None:
+    async def dead_letter(
+        self, lease: object, message: Message, /, *, reason: str, error: str | None = None
+    ) -> ConsumeError | None:
         [held] = _leases([lease])
-        return await self._dead_letters.move(held, message, reason)
+        return await self._dead_letters.move(held, message, reason, error)
 
     async def close(self) -> None:
         """Nothing belongs to the topic alone: the clients are the provider's."""

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from messagequeue_sqs.server import ServerThread
 from tests.support.localstack import Queues, isolate_environment
+from tests.support.moto import moto_running
+from tests.support.redis import redis_running
 from tools.localstack import running
 
 
@@ -23,6 +26,27 @@ def localstack_endpoint() -> Iterator[str]:
     """
     with running() as endpoint:
         yield endpoint
+
+
+@pytest.fixture(scope="session")
+def server_endpoint() -> Iterator[str]:
+    """The address of this package's own server, in a thread of the test process."""
+    with ServerThread() as server:
+        yield server.endpoint_url
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """The URL, with its password, of a Redis started on first use; that it cannot be had is an error, never a skip."""
+    with redis_running() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def dynamodb_url() -> Iterator[str]:
+    """The address of moto's DynamoDB, started on first use."""
+    with moto_running() as url:
+        yield url
 
 
 @pytest.fixture

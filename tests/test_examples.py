@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -79,6 +80,20 @@ def test_example_runs_on_sqs(path: Path, tmp_path: Path, localstack_endpoint: st
     """The same code prints the same on SQS wire."""
     settings = {"MESSAGEQUEUE_PROVIDER": "sqs", "MESSAGEQUEUE_SQS_QUEUE_ADDRESS": localstack_endpoint}
     check(path, tmp_path, settings)
+
+
+@pytest.mark.slow
+@pytest.mark.acceptance
+def test_demo_on_sqs_needs_nothing_but_the_package() -> None:
+    """`make demo PROVIDER=sqs` brings its own server, and prints the same again."""
+    command = ["make", "--old-file=env-demo", "demo", "PROVIDER=sqs", f"PY={sys.executable}"]
+    hidden = ("AWS_", "LOCALSTACK_", "MESSAGEQUEUE_", "MAKE")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
+
+    assert done.returncode == 0, done.stderr
+    assert missing(lines_printed(said(ROOT / "examples" / "order_pipeline.py")), done.stdout) is None
 
 
 def test_printed_lines_are_read_and_compared() -> None:

@@ -16,6 +16,7 @@ PACKAGES = ("messagequeue", "messagequeue_sqs")
 #: The layer of a module, or of every module of a package; the longest match counts.  What is not named is a composition
 #: (4): it may import everything, and only its like may import it.
 LAYERS = {
+    "messagequeue._batch": 0,
     "messagequeue._codec": 0,
     "messagequeue._errors": 0,
     "messagequeue._message": 0,
@@ -23,9 +24,13 @@ LAYERS = {
     "messagequeue._protocols": 0,
     "messagequeue._version": 0,
     "messagequeue.driver": 0,
+    "messagequeue.telemetry._names": 0,
+    "messagequeue.telemetry._protocol": 0,
     "messagequeue._compression": 1,
+    "messagequeue._trace_header": 1,
     "messagequeue.broker": 1,
     "messagequeue_sqs._api": 1,
+    "messagequeue_sqs._claim_items": 1,
     "messagequeue_sqs._fast._breaker": 1,
     "messagequeue_sqs._fast._drawing": 1,
     "messagequeue_sqs._fast._http": 1,
@@ -50,10 +55,16 @@ LAYERS = {
     "messagequeue.embedded._hub": 2,
     "messagequeue.embedded._sender": 2,
     "messagequeue.embedded._source": 2,
+    "messagequeue.handlers": 2,
     "messagequeue.idempotency": 2,
+    "messagequeue.idempotency._errors": 1,
+    "messagequeue.idempotency._keys": 1,
+    "messagequeue.idempotency._records": 1,
+    "messagequeue.idempotency._results": 1,
+    "messagequeue.idempotency._store": 1,
+    "messagequeue.idempotency.redis": 3,
     "messagequeue.middleware": 2,
     "messagequeue.runtime": 2,
-    "messagequeue.telemetry": 2,
     "messagequeue_sqs._config": 2,
     "messagequeue_sqs._dead_letter": 2,
     "messagequeue_sqs._fast._answers": 2,
@@ -65,6 +76,7 @@ LAYERS = {
     "messagequeue_sqs._sender": 2,
     "messagequeue_sqs._settling": 2,
     "messagequeue_sqs._source": 2,
+    "messagequeue_sqs._telemetry": 2,
     "messagequeue_sqs.server._clock": 2,
     "messagequeue_sqs.server._connection": 2,
     "messagequeue_sqs.server._parking": 2,
@@ -73,6 +85,7 @@ LAYERS = {
     "messagequeue.broker.storage.sqlite": 3,
     "messagequeue.telemetry._otel": 3,
     "messagequeue_sqs._client": 3,
+    "messagequeue_sqs._dynamodb": 3,
     "messagequeue_sqs._s3_client": 3,
     "messagequeue_sqs._fast._sdk": 3,
     "messagequeue_sqs._fast._transport": 3,
@@ -85,14 +98,17 @@ PURE_LAYERS = (0, 1)
 
 #: The modules, or packages, that a third-party package may be imported in.
 THIRD_PARTY = {
-    "aioboto3": ("messagequeue_sqs._client",),
-    "aiobotocore": ("messagequeue_sqs._client", "messagequeue_sqs._fast._sdk"),
+    "aioboto3": ("messagequeue_sqs._client", "messagequeue_sqs._dynamodb"),
+    "aiobotocore": ("messagequeue_sqs._client", "messagequeue_sqs._dynamodb", "messagequeue_sqs._fast._sdk"),
     "backports": ("messagequeue._compression",),
     "botocore": ("messagequeue_sqs._client", "messagequeue_sqs._fast._sdk"),
     "compression": ("messagequeue._compression",),  # of the standard library from Python 3.14 on
+    "msgspec": ("messagequeue.handlers._foreign",),
     "opentelemetry": ("messagequeue.telemetry._otel",),
     "orjson": ("messagequeue_sqs._fast._json",),
+    "pydantic": ("messagequeue.handlers._foreign",),
     "pytest": ("messagequeue.testing.conformance",),
+    "redis": ("messagequeue.idempotency.redis",),
     "tenacity": ("messagequeue.runtime.backoff",),
 }
 

@@ -13,22 +13,33 @@ import pytest
 
 import messagequeue
 import messagequeue.driver
+import messagequeue.handlers
+import messagequeue.idempotency
+import messagequeue.idempotency.redis
 import messagequeue.middleware
+import messagequeue.priority
 import messagequeue.runtime
 import messagequeue.testing
 import messagequeue_sqs
+import messagequeue_sqs.idempotency
 
 PUBLIC = [
     messagequeue,
     messagequeue.driver,
+    messagequeue.handlers,
+    messagequeue.idempotency,
+    messagequeue.idempotency.redis,
     messagequeue.middleware,
+    messagequeue.priority,
     messagequeue.runtime,
     messagequeue.testing,
     messagequeue_sqs,
+    messagequeue_sqs.idempotency,
 ]
 
 #: The contract of `import messagequeue`: removing one of these breaks other people's programs.
 NAMES = {
+    "BatchHandler",
     "ClosedError",
     "Codec",
     "Config",
@@ -55,6 +66,7 @@ NAMES = {
     "MessageTooLargeError",
     "Middleware",
     "Outgoing",
+    "PartialFailure",
     "ProviderConfig",
     "ProviderNotInstalledError",
     "Publish",
@@ -69,6 +81,7 @@ NAMES = {
     "RetryLater",
     "SettleError",
     "UnknownProviderError",
+    "UnroutedError",
     "UnsupportedOptionError",
     "__version__",
     "compose",
@@ -81,7 +94,17 @@ NAMES = {
 }
 
 #: Public names that are plain aliases of types, documented where they are defined.
-ALIASES = {"AttributeValue", "ErrorSink", "Handler", "Middleware", "Publish", "PublishMiddleware"}
+ALIASES = {
+    "AttributeValue",
+    "ClaimOutcome",
+    "ErrorSink",
+    "FingerprintFunction",
+    "Handler",
+    "KeyFunction",
+    "Middleware",
+    "Publish",
+    "PublishMiddleware",
+}
 
 
 #: What their methods mean is said here once, for all that implement them.
@@ -92,7 +115,31 @@ PROTOCOLS = (
     messagequeue.PublisherProvider,
     messagequeue.driver.LeaseSource,
     messagequeue.driver.Sender,
+    messagequeue.idempotency.IdempotencyStore,
 )
+
+#: The contract of `import messagequeue.idempotency`.
+IDEMPOTENCY = {
+    "ClaimLostError",
+    "Claimed",
+    "Done",
+    "FingerprintMismatchError",
+    "Idempotency",
+    "IdempotencyError",
+    "IdempotencyStore",
+    "IdempotencyStoreError",
+    "InFlight",
+    "InProgressError",
+    "InvalidKeyError",
+    "MemoryStore",
+    "ResultCodec",
+    "ResultNotStoredError",
+    "SqliteStore",
+    "body_fingerprint",
+    "idempotent",
+    "json_fingerprint",
+    "message_key",
+}
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -125,6 +172,7 @@ def test_all_names_everything_that_is_public(module: ModuleType) -> None:
 def test_the_contract_is_kept() -> None:
     """No name of the contract is missing from the public namespace."""
     assert NAMES - set(messagequeue.__all__) == set()
+    assert IDEMPOTENCY - set(messagequeue.idempotency.__all__) == set()
 
 
 @pytest.mark.parametrize("module", PUBLIC, ids=lambda module: module.__name__)
@@ -162,6 +210,13 @@ def test_importing_the_library_does_not_import_the_runtime() -> None:
     code = "import sys, messagequeue; sys.exit('messagequeue.runtime' in sys.modules or 'tenacity' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+
+
+def test_importing_the_stores_of_claims_does_not_import_their_clients() -> None:
+    """They are imported when a store is opened, if they are not already."""
+    loaded = loaded_by("import messagequeue.idempotency.redis, messagequeue_sqs.idempotency")
+
+    assert loaded & {"aioboto3", "botocore", "redis"} == set()
 
 
 def test_importing_the_sqs_provider_does_not_import_the_sdk() -> None:

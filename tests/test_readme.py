@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
 PYTHON = [block for block in BLOCKS if block.language == "python"]
+TESTS = [block for block in PYTHON if "pytest" in block.notes]
 SHELL = [block for block in BLOCKS if block.language in ("console", "sh", "bash", "shell")]
 
 #: Programs that a reader has, or knows how to get, and that the tests cannot judge.
@@ -35,7 +36,8 @@ STUB_LINES = 50
 
 def sections() -> list[list[Block]]:
     """Return the Python blocks by file and section: those of one section are one program."""
-    return [list(group) for _, group in groupby(PYTHON, key=lambda block: (block.path, block.section))]
+    programs = [block for block in PYTHON if block not in TESTS]
+    return [list(group) for _, group in groupby(programs, key=lambda block: (block.path, block.section))]
 
 
 def name(group: Sequence[Block]) -> str:
@@ -69,6 +71,19 @@ def test_document_python_runs(group: list[Block], tmp_path: Path) -> None:
     assert done.status == 0, done.output
     for expected in filter(None, map(output_of, runnable)):
         assert expected in done.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", [pytest.param(block, id=name([block])) for block in TESTS])
+def test_document_tests_pass(block: Block, tmp_path: Path) -> None:
+    """Fixtures and tests that a document shows are run by pytest, as a reader would."""
+    (tmp_path / "test_shown.py").write_text(block.code)
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "test_shown.py"]
+
+    done = run_until(command, None, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)})
+
+    assert done.status == 0, done.output
+    assert " passed" in done.output
 
 
 @pytest.mark.parametrize("block", [pytest.param(block, id=name([block])) for block in PYTHON])

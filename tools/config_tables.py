@@ -78,6 +78,8 @@ def _allowed(option: Field) -> str:
         return _bounds(option.rule)
     if isinstance(option.default, bool):
         return "True or False"
+    if option.rule.get("choices"):
+        return ", ".join(f"`{choice}`" for choice in option.rule["choices"])
     return "text (or None)" if option.optional else "text"
 
 

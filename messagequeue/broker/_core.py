@@ -74,8 +74,9 @@ class QueueCore:
         identity = self._identity(message)
         if identity is not None and not self._know(identity, message):
             identity = None
-        if self._broker.journal is not None:
-            self._record(Enqueued(self.name, message, due, receives, first_received, identity))
+        journal = self._broker.journal
+        if journal is not None:
+            journal.record(Enqueued(self.name, message, due, receives, first_received, identity))
         self._changed()
 
     def _insert(self, message: StoredMessage, due: float | None, receives: int, first_received: float | None) -> None:
@@ -104,8 +105,9 @@ class QueueCore:
             self._store.hide(record, until)
         else:
             record.due = now
-        if self._broker.journal is not None:
-            self._record(Leased(self.name, record.message.sequence, record.receives, now, until))
+        journal = self._broker.journal
+        if journal is not None:
+            journal.record(Leased(self.name, record.message.sequence, record.receives, now, until))
 
     def _move(self, now: float, record: Record, target: QueueCore, attributes: object = None) -> None:
         message = record.message
@@ -124,8 +126,9 @@ class QueueCore:
 
     def _remove(self, record: Record) -> None:
         self._store.remove(record)
-        if self._broker.journal is not None:
-            self._record(Removed(self.name, record.message.sequence))
+        journal = self._broker.journal
+        if journal is not None:
+            journal.record(Removed(self.name, record.message.sequence))
 
     def delete(self) -> None:
         """Drop everything; every later call raises `UnknownQueueError`.  The broker's to call."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,7 +23,7 @@ _logger = logging.getLogger("messagequeue.embedded")
 
 #: Seconds between a commit and the moment it is forced to the disk, where commits do not wait for that themselves.
 SYNC_AFTER = 1.0
-#: Seconds after which a commit that failed is tried again.
+#: Seconds after which a commit, or a writing back of the log, that failed is tried again.
 RETRY_AFTER = 1.0
 
 #: Hears that a commit has been made, or why not.
@@ -66,6 +67,7 @@ class Committer:
         self._job: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._retry: asyncio.TimerHandle | None = None
+        self._rest_until = -math.inf  # the loop's time before which the log is not written back: that failed just now
         self._closed = False
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -73,6 +75,7 @@ class Committer:
         self._thread.submit(_nothing).result()
         self._loop = loop
         self._waiters, self._asked, self._job, self._timer, self._retry = [], False, None, None, None
+        self._rest_until = -math.inf
         if self.failing:
             self._try_later()
 
@@ -159,10 +162,15 @@ class Committer:
         """Keep the log short, and have what was committed forced to the disk before long."""
         if self._closed or self._loop is None:
             return
-        if self._store.log_full:
-            self._run(self._store.checkpoint, _tell)
+        if self._store.log_full and self._loop.time() >= self._rest_until:
+            self._run(self._store.checkpoint, self._written_back)
         elif self._timer is None and not self._waits:
             self._timer = self._loop.call_later(SYNC_AFTER, self._sync)
+
+    def _written_back(self, error: BaseException | None) -> None:
+        if error is not None and self._loop is not None:
+            self._rest_until = self._loop.time() + RETRY_AFTER
+        _tell(error)
 
     def _sync(self) -> None:
         self._timer = None

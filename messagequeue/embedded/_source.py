@@ -11,6 +11,7 @@ from typing import cast
 from .._errors import ConsumeError, ErrorCode, LeaseLostError, ReceiveError, SettleError
 from .._message import Message
 from .._options import ConsumeOptions
+from .._trace_header import traceparent_of
 from ..broker import Envelope, Lease, Outcome, Queue, UnknownQueueError
 from ..broker.storage import StorageError
 from ..driver import Capabilities, Delivery, Limits
@@ -20,6 +21,7 @@ from ._sender import BATCH, capabilities_of, sequence_text
 
 #: Attributes that a message gets when a handler dead-letters it.
 REASON, SOURCE = "messagequeue.dead_letter_reason", "messagequeue.dead_letter_source"
+ERROR = "messagequeue.dead_letter_error"
 
 _NOTHING = Envelope()
 
@@ -116,10 +118,13 @@ class MemorySource:
             return SettleError(text, topic=self._topic, code=ErrorCode.UNSUPPORTED)
         return LeaseLostError(f"the lease of this message is over ({outcome.value})", topic=self._topic)
 
-    async def dead_letter(self, lease: object, message: Message, /, *, reason: str) -> ConsumeError | None:
+    async def dead_letter(
+        self, lease: object, message: Message, /, *, reason: str, error: str | None = None
+    ) -> ConsumeError | None:
         held = cast(Lease, lease)
         before = _envelope(held)
-        attributes = {**(before.attributes or {}), REASON: reason, SOURCE: self._topic}
+        story = {REASON: reason, SOURCE: self._topic} | ({} if error is None else {ERROR: error})
+        attributes = {**(before.attributes or {}), **story}
         envelope = replace(before, attributes=attributes)
 
         def move(now: float, handle: str) -> Outcome:
@@ -134,3 +139,10 @@ class MemorySource:
 def _envelope(lease: Lease) -> Envelope:
     """Another face of the broker puts none where there is nothing to say."""
     return cast(Envelope, lease.message.attributes or _NOTHING)
+
+
+def carried_traceparent(message: Message) -> str | None:
+    """Return what a face of the broker put beside the attributes of a message of this module, as a traceparent."""
+    lease = message.raw
+    trace = _envelope(lease).trace if isinstance(lease, Lease) else None
+    return None if trace is None else traceparent_of(trace)

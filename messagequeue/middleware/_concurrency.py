@@ -37,7 +37,7 @@ def concurrency(
     A message over the limit waits here: it has a slot of the consumer's `concurrency`, and heartbeats keep its lease.
     A tenant with a backlog can so fill every slot with messages that wait.  Either give the consumer many more slots
     than *limit*, or set *busy*: such a message goes back to the queue instead, which frees the slot and counts one
-    more receive.
+    more receive.  `handler_timeout` and `drain_timeout` count the wait, too; a `timeout()` inside does not.
 
     What is counted is counted per process, and together for all consumers that get the returned middleware.
 

@@ -149,7 +149,8 @@ def rate_limit(limit: RateLimit | float, /, *, burst: int = 1) -> Middleware:
 
     A message that waits has its slot of `concurrency`, and heartbeats keep its lease, so no other process has it
     meanwhile.  Therefore keep what can wait small: a `concurrency` of about rate x seconds per message, `prefetch=0`.
-    Each process has its own limit: with four, give each a quarter.  Inside of `retry()`, every attempt counts.
+    `handler_timeout` and `drain_timeout` count the wait, too; a `timeout()` inside does not.  Each process has its own
+    limit: with four, give each a quarter.  Inside of `retry()`, every attempt counts.
 
     Args:
         limit: Messages per second, or a `RateLimit` to change it later or to share it.

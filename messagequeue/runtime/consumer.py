@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from .._batch import BatchHandler
 from .._errors import ClosedError, ErrorCode, MessageQueueError
 from .._message import Message
 from .._options import ConsumeOptions
 from .._protocols import ErrorSink, Handler, Middleware
 from ..driver import LeaseSource
 from ..middleware import compose
+from ..telemetry import ConsumerTelemetry
+from .batch_session import BatchSession
+from .observed_source import observed_source
 from .opening import opened
 from .session import Session
+from .shared_session import SharedSession
+from .sharing import Share
 from .sink import Faults, logger
 from .stats import ConsumerStats
 from .tasks import OwnedTasks, outcome
@@ -38,14 +44,20 @@ class RuntimeConsumer:
         middleware: Sequence[Middleware] = (),
         on_error: ErrorSink | None = None,
         on_closed: Callable[[], None] = lambda: None,
+        share: Share | None = None,
+        telemetry: ConsumerTelemetry | None = None,
     ) -> None:
         self.topic = topic
         self.options = options
         self.stats = ConsumerStats()
-        self._source = source
-        self._handler = opened(
-            source, compose(handler, *middleware), max_decompressed=options.max_decompressed, note=self._note
-        )
+        self._telemetry = telemetry
+        self._source = source if telemetry is None else observed_source(source, telemetry)
+        self._handler = handler
+        if not isinstance(handler, BatchHandler):
+            self._handler = opened(
+                source, compose(handler, *middleware), max_decompressed=options.max_decompressed, note=self._note
+            )
+        self._share = share
         self._faults = Faults(topic, on_error)
         self._on_closed = on_closed
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -63,6 +75,18 @@ class RuntimeConsumer:
     def _note(self, message: Message) -> None:
         if self._session is not None:
             self._session.note_opened(message)
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that were received and are neither settled nor handed back."""
+        session = self._session
+        return 0 if session is None else session.in_flight
+
+    @property
+    def blocked_keys(self) -> int:
+        """Ordering keys whose messages wait for one that failed to come back."""
+        session = self._session
+        return 0 if session is None else session.blocked_keys
 
     async def consume(self) -> None:
         """See `Consumer.consume()`.  May be called again after it returned."""
@@ -84,13 +108,22 @@ class RuntimeConsumer:
             self._ended.set_result(None)
 
     async def _consume(self) -> None:
-        self._session = Session(self.topic, self._source, self._handler, self.options, self._faults, self.stats)
+        self._session = self._new_session()
         try:
             await self._session.run()
         except BaseExceptionGroup as group:  # a bug in a service task: show it, not its wrapping
             if len(group.exceptions) == 1:
                 raise group.exceptions[0] from group
             raise
+
+    def _new_session(self) -> Session:
+        handler, options, faults, stats = self._handler, self.options, self._faults, self.stats
+        telemetry = self._telemetry
+        if isinstance(handler, BatchHandler):
+            return BatchSession(self.topic, self._source, handler, options, faults, stats, telemetry)
+        if self._share is not None:
+            return SharedSession(self._share, self.topic, self._source, handler, options, faults, stats, telemetry)
+        return Session(self.topic, self._source, handler, options, faults, stats, telemetry)
 
     def stop(self) -> None:
         """

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from ..driver import Delivery
 from .leases import Lease
@@ -47,7 +48,7 @@ class Held(Lease):
         self.key = key
         self.state = State.WAITING
         self.attempts = 0  # settlements tried
-        self.task: asyncio.Task[None] | None = None  # its handler
+        self.task: asyncio.Task[Any] | None = None  # its handler
         self.beat: asyncio.Task[None] | None = None  # the last prolongation
         self.cancelled: Cancelled | None = None
         self.returned = False  # it failed here before
@@ -143,6 +144,10 @@ class Lanes:
         if self._returned:
             return now
         return min((block.until for block in self._blocks.values() if now < block.until + LATE), default=None)
+
+    def blocked(self, now: float) -> int:
+        """Keys of which a message failed that is not back; may be called from any thread."""
+        return sum(now < block.until for block in list(self._blocks.values()))
 
     def _over(self, held: Held) -> None:
         if held.returned:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 
-from .._errors import ConsumeError, DecodeError, HandlerError, SettleError
+from .._errors import ConsumeError, DeadLetter, DecodeError, HandlerError, SettleError
 from .._options import ConsumeOptions
 from ..driver import Capabilities
 from .dispatch import Cancelled, Held, Lanes
 from .leases import return_delay
-from .outcome import Bury, GiveBack, Settle, describe, outcome
+from .outcome import Bury, GiveBack, Settle, describe, is_failure, outcome, type_name
+from .retrying import Skips, retry_after
 from .settling import Settling
 from .sink import Faults, logger
 from .stats import ConsumerStats
@@ -45,6 +47,8 @@ class Following:
         self._settling = settling
         self._handled = handled
         self._loop = asyncio.get_running_loop()
+        self._skips = Skips(options.skip_time)
+        self.skipping = options.on_failure == "skip_group"
 
     def follow(self, held: Held, raised: BaseException | None) -> None:
         """Do what a handler that did not simply return asks for."""
@@ -60,24 +64,50 @@ class Following:
             )
             self._retry(held, 0.0)
             return
-        what = outcome(raised, self._options.retry_delay)
+        what = outcome(raised, self._options, held.delivery.message.delivery_attempt, random.random())
+        if is_failure(raised) and raised is not None:
+            self._report(held, raised)
+            if isinstance(what, GiveBack) and held.key is not None:
+                what = self._put_aside(held.key, raised) or what
         match what:
             case Settle():
                 self._count_settled(held, what)
                 self._settling.settle(held)
             case Bury() if self._capabilities.dead_letters:
-                self._settling.bury(held, what.reason)
+                self._settling.bury(held, what)
             case Bury():
-                text = (
-                    f"the handler dead-lettered message {held.id}, but the provider has no dead-letter queue for this "
-                    "topic: the message stays and comes back"
-                )
-                self.tell(SettleError, text, held, raised)
-                self._retry(held, self._options.retry_delay)
+                self._keep(held, what, raised)
             case GiveBack():
-                if what.failed and raised is not None:
-                    self._report(held, raised)
                 self._retry(held, what.after)
+
+    def _put_aside(self, key: str, raised: BaseException) -> Bury | None:
+        """What `on_failure` makes of a failure that would come back; None where it may."""
+        match self._options.on_failure:
+            case "park":
+                return Bury("it failed, and its key goes on", type_name(raised))
+            case "skip_group":
+                self._skips.note(key, self._loop.time())
+                return Bury("it failed, and its key is skipped", type_name(raised))
+        return None
+
+    def skipped(self, held: Held) -> DeadLetter | None:
+        """What a message raises in place of its handler, because its key is skipped; None where it is handled."""
+        if self._skips.skipped(held.key, self._loop.time()):
+            return DeadLetter("an earlier message of its key failed")
+        return None
+
+    def _keep(self, held: Held, what: Bury, raised: BaseException | None) -> None:
+        """There is nowhere to put a message that is to be dead-lettered."""
+        if self._options.no_dead_letter_queue == "discard":
+            self._count_settled(held, Settle(discarded=what.reason))
+            self._settling.settle(held)
+            return
+        text = (
+            f"message {held.id} is to be dead-lettered ({what.reason}), but the provider has no dead-letter queue for "
+            "this topic: the message stays and comes back"
+        )
+        self.tell(SettleError, text, held, raised)
+        self._retry(held, retry_after(self._options, held.delivery.message.delivery_attempt, random.random()))
 
     def _count_settled(self, held: Held, what: Settle) -> None:
         if what.discarded is None:

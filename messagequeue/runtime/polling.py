@@ -69,6 +69,8 @@ class Polling:
         room: Messages that the session can hold now, those already asked for not counted.
         on_deliveries: Called with what a receive brought, also after `stop()`.
         on_received: Called before it, with the time, whether the receive came back full, and the seconds that it took.
+        on_launched: Called with the time when a receive begins.
+        on_answered: Called before `on_received` and after a failed receive, with the number of messages it brought.
     """
 
     def __init__(
@@ -83,6 +85,8 @@ class Polling:
         awaited: Callable[[float], float | None],
         on_deliveries: Callable[[Sequence[Delivery]], None],
         on_received: Callable[[float, bool, float], None] = lambda now, full, flight: None,
+        on_launched: Callable[[float], None] = lambda now: None,
+        on_answered: Callable[[int], None] = lambda brought: None,
     ) -> None:
         self._source = source
         self._options = options
@@ -93,6 +97,8 @@ class Polling:
         self._awaited = awaited
         self._on_deliveries = on_deliveries
         self._on_received = on_received
+        self._on_launched = on_launched
+        self._on_answered = on_answered
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._tasks = OwnedTasks(logger)
@@ -189,6 +195,7 @@ class Polling:
         while ask := next_ask(self._room() - self._asked, batch, self._parked, busy=self._busy, most=most):
             self._asked += ask
             self._parked += 1
+            self._on_launched(now)
             self._tasks.spawn(self._receive(ask, wait), name=f"messagequeue receive {self._topic}")
 
     async def _pause(self) -> None:
@@ -228,6 +235,7 @@ class Polling:
         self._fatal_since = None
         self._busy = len(deliveries) >= ask
         now = self._loop.time()
+        self._on_answered(len(deliveries))
         self._on_received(now, self._busy, now - started)
         self._stats.receives += 1
         self._stats.received += len(deliveries)
@@ -241,6 +249,7 @@ class Polling:
         error = as_receive_error(raised, self._topic)
         now = self._loop.time()
         self._stats.receive_errors += 1
+        self._on_answered(0)
         self._busy = False
         self._faults.tell(error, now)
         wait = self._backoff.failed()

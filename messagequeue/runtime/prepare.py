@@ -185,7 +185,10 @@ def refuse_unsupported(asked: Asked, able: Capabilities, topic: str) -> None:
             f"topic {topic!r} takes no deduplication_key: leave it out, or deduplicate in the consumer"
         )
     if delay is not None and not able.max_delay and (seconds := delay_seconds(cast("float", delay))):
-        raise UnsupportedOptionError(f"topic {topic!r} cannot delay single messages: leave delay={seconds:g} out")
+        raise UnsupportedOptionError(
+            f"topic {topic!r} cannot delay single messages: leave delay={seconds:g} out; set a delay on the topic "
+            "itself, which holds for all of its messages, or raise RetryLater in a handler that gets one too early"
+        )
 
 
 def normalise(asked: Asked, able: Capabilities, topic: str) -> Terms:
@@ -209,7 +212,8 @@ def _delay(delay: float, able: Capabilities, topic: str) -> float | None:
         return None  # 0 asks for nothing here, and its mere presence may be refused
     if delay > able.max_delay:
         raise InvalidMessageError(
-            f"delay={delay:g} is out of range: topic {topic!r} takes 0 to {able.max_delay:g} seconds"
+            f"delay={delay:g} is out of range: topic {topic!r} takes 0 to {able.max_delay:g} seconds; for longer, let "
+            "a scheduler publish it when it is due, or let its handler raise RetryLater until then"
         )
     step = able.delay_resolution
     if step and abs(delay - round(delay / step) * step) > _ROUNDING:

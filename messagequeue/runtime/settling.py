@@ -16,6 +16,7 @@ from .._errors import ConsumeError, ErrorCode, LeaseLostError, MessageQueueError
 from ..driver import LeaseSource
 from .backoff import SETTLE_FIRST, SETTLE_LONGEST, equal_jitter, pause
 from .dispatch import Held
+from .outcome import Bury
 from .sink import Faults, logger
 from .stats import ConsumerStats
 from .tasks import OwnedTasks, own_cancellation
@@ -28,6 +29,9 @@ LINGER = 0.01
 
 #: A settlement is tried so many times while its lease lasts, a release so many.
 SETTLE_TRIES, RELEASE_TRIES = 8, 3
+
+#: What a source says where there is no dead-letter queue to put a message into.
+_NO_DEAD_LETTER_QUEUE = (ErrorCode.CONFIGURATION, ErrorCode.UNSUPPORTED)
 
 _WAIT = equal_jitter(SETTLE_FIRST, SETTLE_LONGEST)
 
@@ -44,6 +48,7 @@ class Settling:
         on_kept: It was to be settled and is still on the queue; the second argument says when it comes back (None:
             somebody else has it).
         on_progress: Called after them, once for all that one answer said.
+        discards: What is to be dead-lettered is taken off the queue where there is no dead-letter queue.
     """
 
     def __init__(
@@ -56,6 +61,7 @@ class Settling:
         on_settled: Callable[[Held], None],
         on_kept: Callable[[Held, float | None], None],
         on_progress: Callable[[], None] = lambda: None,
+        discards: bool = False,
     ) -> None:
         self._source = source
         self._faults = faults
@@ -64,6 +70,7 @@ class Settling:
         self._on_settled = on_settled
         self._on_kept = on_kept
         self._on_progress = on_progress
+        self._discards = discards
         self._loop = asyncio.get_running_loop()
         self._queue: deque[Held] = deque()
         self._in_flight = 0
@@ -201,28 +208,33 @@ class Settling:
             self._tell(SettleError, text, held, error)
         self._over(held, None)
 
-    def bury(self, held: Held, reason: str) -> None:
+    def bury(self, held: Held, what: Bury) -> None:
         """Put the message into the dead-letter queue and take it off this one."""
         if self._closed:
             return
         self.pending += 1
-        self._spawn(self._bury(held, reason), "dead-letter")
+        self._spawn(self._bury(held, what), "dead-letter")
 
-    async def _bury(self, held: Held, reason: str) -> None:
+    async def _bury(self, held: Held, what: Bury) -> None:
         await quiet([held])
-        (error,) = await call(self._dead_letter(held, reason), 1)
+        (error,) = await call(self._dead_letter(held, what), 1)
         if error is None:
             self._stats.dead_lettered += 1
             self._over(held, self._on_settled)
-            self._on_progress()
-            return
-        self._stats.settle_errors += 1
-        self._tell(SettleError, f"message {held.id} could not be dead-lettered: {error}", held, error)
-        self._over(held, lambda h: self._on_kept(h, h.deadline))
+        elif error.code in _NO_DEAD_LETTER_QUEUE and self._discards:
+            self._stats.discarded += 1
+            logger.info("topic %s: message %s discarded: %s", self._topic, held.id, what.reason)
+            self._over(held, None)
+            self.settle(held)
+        else:
+            self._stats.settle_errors += 1
+            self._tell(SettleError, f"message {held.id} could not be dead-lettered: {error}", held, error)
+            self._over(held, lambda h: self._on_kept(h, h.deadline))
         self._on_progress()
 
-    async def _dead_letter(self, held: Held, reason: str) -> Sequence[ConsumeError | None]:
-        return [await self._source.dead_letter(held.handle, held.delivery.message, reason=reason)]
+    async def _dead_letter(self, held: Held, what: Bury) -> Sequence[ConsumeError | None]:
+        message = held.delivery.message
+        return [await self._source.dead_letter(held.handle, message, reason=what.reason, error=what.error)]
 
     # -- ends
 

@@ -27,6 +27,8 @@ class ConsumerStats:
         leases_extended: Prolongations that landed.
         leases_lost: Leases that ended before the work did.
         timed_out: Handlers cancelled by `handler_timeout`.
+        breaker_open: The circuit breaker keeps the consumer from receiving.
+        breaker_opened: How often it did.
     """
 
     receives: int = 0
@@ -45,3 +47,5 @@ class ConsumerStats:
     leases_extended: int = 0
     leases_lost: int = 0
     timed_out: int = 0
+    breaker_open: bool = False
+    breaker_opened: int = 0

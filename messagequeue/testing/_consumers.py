@@ -98,7 +98,15 @@ class RecordingConsumerProvider(RuntimeConsumerProvider):
             raise LookupError(f"topic {topic!r} has no consumer; topics that have: {sorted(self._registered)}")
         fields.setdefault("topic", topic)
         given = data if isinstance(data, Message) else message(data, **fields)
-        result = await deliver(found.handler, given, middleware=found.middleware, retry_delay=found.options.retry_delay)
+        options = found.options
+        result = await deliver(
+            found.handler,
+            given,
+            middleware=found.middleware,
+            retry_delay=options.retry_delay,
+            permanent=options.permanent,
+            undecodable=options.undecodable,
+        )
         self.outcomes.append(result)
         if result.failed and found.on_error is not None:
             found.on_error(_as_handler_error(result))

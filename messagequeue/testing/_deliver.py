@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Unpack
+from typing import Literal, Unpack
 
 from .._message import Message
+from .._options import ConsumeOptions
 from .._protocols import Handler, Middleware
 from ..middleware import compose
-from ..runtime.outcome import Bury, GiveBack, Settle, outcome
+from ..runtime.outcome import Bury, GiveBack, Settle, is_failure, outcome
 from ._messages import MessageFields, message
 
 
@@ -65,11 +66,8 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """The handler raised an error, which a consumer reports as `HandlerError`; a signal is none."""
-        return self.retried and self._what() == GiveBack(self.after, failed=True)
-
-    def _what(self) -> Settle | GiveBack | Bury:
-        return outcome(self.error, self.after)
+        """The handler raised an error, which a consumer reports; a signal is none."""
+        return is_failure(self.error)
 
 
 async def deliver(
@@ -78,7 +76,9 @@ async def deliver(
     /,
     *,
     middleware: Sequence[Middleware] = (),
-    retry_delay: float | None = None,
+    retry_delay: float | Sequence[float] | None = None,
+    permanent: tuple[type[Exception], ...] = (),
+    undecodable: Literal["leave", "dead_letter", "discard"] = "leave",
     **fields: Unpack[MessageFields],
 ) -> Outcome:
     """
@@ -88,7 +88,7 @@ async def deliver(
         handler: As given to `ConsumerProvider.new_consumer()`.
         data: A `Message`, or data for `message()`.
         middleware: As given to `new_consumer()`, the first outermost.
-        retry_delay: As `ConsumeOptions.retry_delay`.
+        retry_delay, permanent, undecodable: As in `ConsumeOptions`.
         fields: As of `message()`; only where *data* is not a `Message`.
 
     An exception of the handler is not raised: it is `Outcome.error`.  Cancelling this call cancels the handler.
@@ -100,7 +100,8 @@ async def deliver(
         raise TypeError(f"fields {', '.join(sorted(fields))} were given beside a Message: set them on the message")
     made = data if isinstance(data, Message) else message(data, **fields)
     raised = await _call(compose(handler, *middleware), made)
-    return _outcome(made, raised, retry_delay)
+    options = ConsumeOptions(retry_delay=retry_delay, permanent=permanent, undecodable=undecodable)
+    return _outcome(made, raised, options)
 
 
 async def _call(handler: Handler, made: Message) -> BaseException | None:
@@ -117,8 +118,8 @@ async def _call(handler: Handler, made: Message) -> BaseException | None:
     return None
 
 
-def _outcome(made: Message, raised: BaseException | None, retry_delay: float | None) -> Outcome:
-    match outcome(raised, retry_delay):
+def _outcome(made: Message, raised: BaseException | None, options: ConsumeOptions) -> Outcome:
+    match outcome(raised, options, made.delivery_attempt):
         case Settle(discarded=None):
             return Outcome(Fate.SETTLED, made)
         case Settle(discarded=str(reason)):

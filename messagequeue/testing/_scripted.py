@@ -211,7 +211,9 @@ class ScriptedSource(_Scripted):
         self.extended += [(lease.message_id, by) for lease in _done(leases, answers)]
         return answers
 
-    async def dead_letter(self, lease: object, message: Message, /, *, reason: str) -> ConsumeError | None:
+    async def dead_letter(
+        self, lease: object, message: Message, /, *, reason: str, error: str | None = None
+    ) -> ConsumeError | None:
         answers = await self._change("dead_letter", [lease])
         if answers[0] is None:
             self.dead.append((message.id, reason))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ._clock import Clock, ManualClock
 from ._declared import queues_from_toml
+from ._thread import ServerThread
 from ._troubles import Faults
 from .app import SQSServer
 
-__all__ = ["Clock", "Faults", "ManualClock", "SQSServer", "queues_from_toml"]
+__all__ = ["Clock", "Faults", "ManualClock", "SQSServer", "ServerThread", "queues_from_toml"]

@@ -18,6 +18,7 @@ from messagequeue import ConfigurationError
 from messagequeue.broker.storage import StorageError
 
 from .._limits import PURGE_INTERVAL, REUSE_NAME_AFTER
+from ._beside import environment_for, run_beside
 from ._declared import queues_from_toml
 from .app import MAX_POLLS, SQSServer
 from .engine import DEFAULT_ACCOUNT, DEFAULT_REGION
@@ -33,19 +34,22 @@ _STANDARD: Final = frozenset(vars(logging.makeLogRecord({})))
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the server until it is told to stop, and return the exit code."""
-    args = parser().parse_args(argv)
+    """Run the server until it is told to stop, or beside a command until that ends, and return the exit code."""
+    own, command = _split(argv)
+    args = parser().parse_args(own)
+    port = args.port if args.port is not None else 0 if command else DEFAULT_PORT
     if args.fsync is not None and args.data is None:
         return _fail("--fsync needs --data: without it nothing is kept", WRONG)
     _log_to_stderr(args.log_level, as_json=args.log_json)
     try:
+        keys = _keys(os.environ.get(KEYS_VARIABLE))
         server = SQSServer(
             args.host,
-            args.port,
+            port,
             args.data,
             fsync=args.fsync or "second",
             queues=queues_from_toml(args.queues) if args.queues else None,
-            keys=_keys(os.environ.get(KEYS_VARIABLE)),
+            keys=keys,
             account=args.account,
             region=args.region,
             auto_create=args.auto_create,
@@ -54,19 +58,25 @@ def main(argv: Sequence[str]) -> int:
             relaxed=args.relaxed,
             max_polls=args.max_polls,
         )
-        _run(_serve(server))
+        return _run(_beside(server, command, args.region, keys) if command else _serve(server))
     except ConfigurationError as error:
         return _fail(str(error), WRONG)
     except StorageError as error:
         return _fail(str(error), FAILED)
     except OSError as error:
-        return _fail(f"cannot listen on {args.host}:{args.port}: {error.strerror or error}", FAILED)
-    return OK
+        return _fail(f"cannot listen on {args.host}:{port}: {error.strerror or error}", FAILED)
+
+
+def _split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Part the options of the server from the command after `--`, if any."""
+    at = argv.index("--") if "--" in argv else len(argv)
+    return argv[:at], argv[at + 1 :]
 
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="messagequeue serve",
+        usage="%(prog)s [options] [-- COMMAND [ARGUMENT ...]]",
         description="Answers as Amazon SQS does.  Any AWS SDK can talk to it: give it the address as endpoint URL, and "
         "any credentials.  It keeps nothing when it ends, unless it is given a data folder.",
     )
@@ -80,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
         "survives the end of the process; only `always` survives a power cut whole",
     )
     made.add_argument("--host", default="127.0.0.1", help="where to listen (%(default)s)")
-    made.add_argument("--port", type=int, default=DEFAULT_PORT, help="0 for a free one (%(default)s)")
+    made.add_argument("--port", type=int, help=f"0 for a free one ({DEFAULT_PORT}; with a COMMAND, a free one)")
     made.add_argument("--queues", metavar="FILE", help="a TOML file of queues to make at the start")
     made.add_argument("--region", default=DEFAULT_REGION, help="of requests that name none (%(default)s)")
     made.add_argument("--account", default=DEFAULT_ACCOUNT, help="of all queues (%(default)s)")
@@ -90,7 +100,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--max-polls", type=int, default=MAX_POLLS, help="receives that can wait (%(default)s)")
     made.add_argument("--log-level", default="INFO", choices=("DEBUG", "INFO", "WARNING", "ERROR"))
     made.add_argument("--log-json", action="store_true", help="one JSON object a line")
-    made.epilog = f"Access keys, one ID:SECRET a line, in {KEYS_VARIABLE}: then requests have to be signed."
+    made.epilog = (
+        "With a COMMAND it serves as long as that runs, tells it the address by its environment, and exits as it did.  "
+        f"Access keys, one ID:SECRET a line, in {KEYS_VARIABLE}: then requests have to be signed."
+    )
     return made
 
 
@@ -106,7 +119,7 @@ def _keys(text: str | None) -> Mapping[str, str] | None:
     return keys
 
 
-async def _serve(server: SQSServer) -> None:
+async def _serve(server: SQSServer) -> int:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -115,15 +128,21 @@ async def _serve(server: SQSServer) -> None:
         sys.stdout.write(f"{server.endpoint_url}\n")
         sys.stdout.flush()
         await stopped.wait()
+    return OK
 
 
-def _run(main: Coroutine[object, object, None]) -> None:
+async def _beside(server: SQSServer, command: Sequence[str], region: str, keys: Mapping[str, str] | None) -> int:
+    async with server:
+        return await run_beside(command, environment_for(server.endpoint_url, region, keys, os.environ))
+
+
+def _run(main: Coroutine[object, object, int]) -> int:
     """Run *main* on the faster loop where there is one; it need not be installed."""
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     if importlib.util.find_spec("uvloop") is not None:
         factory = importlib.import_module("uvloop").new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(main)
+        return runner.run(main)
 
 
 def _log_to_stderr(level: str, *, as_json: bool) -> None:

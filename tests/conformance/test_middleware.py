@@ -1,19 +1,25 @@
-"""The memory provider with middleware around its publishers, judged in virtual time: what it promises still holds."""
+"""The memory provider with middleware around publishers or handlers, in virtual time: what it promises still holds."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from messagequeue import EncodeError, Outgoing, Publish, PublisherProvider, Receipt
-from messagequeue.middleware import (
-    default_attributes,
-    publish_logging,
-    publish_retry,
-    publish_timeout,
-    with_middleware,
+from messagequeue import (
+    BatchHandler,
+    ConsumerProvider,
+    Discard,
+    EncodeError,
+    Outgoing,
+    Publish,
+    PublisherProvider,
+    Receipt,
 )
+from messagequeue import middleware as mw
+from messagequeue.embedded import MemoryConsumerProvider
+from messagequeue.runtime import RuntimeConsumer
 from messagequeue.testing.conformance import Bench, ConformanceSuite, fact
 from tests.conformance.test_memory import MemoryHarness
 
@@ -36,12 +42,12 @@ class Wrapped(MemoryHarness):
     """Everything that is shipped, and a middleware that waits."""
 
     async def publisher_provider(self) -> PublisherProvider:
-        return with_middleware(
+        return mw.with_middleware(
             await super().publisher_provider(),
-            publish_logging(),
-            publish_retry(),
-            publish_timeout(3600),
-            default_attributes(dict),
+            mw.publish_logging(),
+            mw.publish_retry(),
+            mw.publish_timeout(3600),
+            mw.default_attributes(dict),
             turns,
         )
 
@@ -61,3 +67,35 @@ class TestMemoryBehindMiddleware(ConformanceSuite):
             await publisher.publish_nowait(object(), **bench.key())
         receipt = await future
         assert [message.id for message in await bench.receive(topic)] == [receipt.message_id]
+
+
+class Consumers(MemoryConsumerProvider):
+    """Puts middleware around every handler of one message."""
+
+    async def new_consumer(self, topic: str, handler: Any, /, **options: Any) -> RuntimeConsumer:  # type: ignore[override]
+        if not isinstance(handler, BatchHandler):
+            options["middleware"] = [*AROUND_HANDLERS, *options.pop("middleware", ())]
+        return await super().new_consumer(topic, handler, **options)
+
+
+AROUND_HANDLERS = (
+    mw.logging(),
+    mw.deadline(1e6, then=Discard),
+    mw.rate_limit(1e6, burst=1000),
+    mw.concurrency(1000),
+    mw.retry(FileNotFoundError),
+    mw.timeout(1e6),
+)
+
+
+class WrappedHandlers(MemoryHarness):
+    """Everything that is shipped, with limits that are never reached."""
+
+    async def consumer_provider(self) -> ConsumerProvider:
+        return Consumers(self._config)
+
+
+class TestMemoryWithMiddlewareAroundHandlers(ConformanceSuite):
+    @pytest.fixture
+    def harness(self) -> MemoryHarness:
+        return WrappedHandlers()

@@ -15,7 +15,7 @@ from messagequeue.broker import Outcome, State
 from messagequeue.testing.conformance import BaseHarness, ConformanceSuite, Features, Main, run_in_real_time
 from messagequeue_sqs import SQSConfig, SQSConsumerProvider, SQSPublisherProvider
 from messagequeue_sqs.server import SQSServer
-from messagequeue_sqs.server.engine import Call
+from messagequeue_sqs.server.engine import Call, Engine
 
 
 class ServerHarness(BaseHarness):
@@ -54,9 +54,16 @@ class ServerHarness(BaseHarness):
         return SQSConsumerProvider(self._config)
 
     def _create(self, name: str, attributes: Mapping[str, str]) -> None:
-        server = self._server
-        call = Call("CreateQueue", {"QueueName": name, "Attributes": attributes}, "us-east-1", server.endpoint_url)
-        server._engine.handle(server._clock.now(), call)
+        call = Call("CreateQueue", {"QueueName": name, "Attributes": attributes}, "us-east-1", "")
+        self._engine.handle(self._now, call)
+
+    @property
+    def _engine(self) -> Engine:
+        return self._server._now_running().engine
+
+    @property
+    def _now(self) -> float:
+        return self._server._now_running().home.clock.now()
 
     async def new_topic(self, *, ordered: bool, visibility_timeout: float, max_receives: int | None) -> str:
         name = next(self._names) + (".fifo" if ordered else "")
@@ -81,10 +88,9 @@ class ServerHarness(BaseHarness):
 
     async def steal(self, topic: str, message: Message) -> bool:
         """Another receive gets the message: made visible, and taken under another handle."""
-        server = self._server
-        queue, now = server.broker.queue(f"sqs.{self._name(topic)}"), server._clock.now()
+        queue, now = self._server.broker.queue(f"sqs.{self._name(topic)}"), self._now
         raw = cast("Mapping[str, Any]", message.raw)
-        handle = server._engine.opened(raw["ReceiptHandle"])
+        handle = self._engine.opened(raw["ReceiptHandle"])
         if handle is None or queue.release(now, handle) is not Outcome.DONE:
             return False
         queue.take(now, 100)

@@ -1,4 +1,4 @@
-"""Reported faults of other libraries, tried on this one against LocalStack: messages of any kind, come what may."""
+"""Reported faults of other libraries, tried on this one against LocalStack and our server: messages of any kind."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ async def test_repeat_after_the_first_was_deleted_has_its_id_and_is_not_delivere
         keyed.append(await publisher.publish("a", ordering_key="g", deduplication_key="k"))
         content.append(await publisher.publish("b", ordering_key="g", attributes={"n": 2}))
 
-    # Not the sequence number: SQS gives the first one again, LocalStack a new one.
+    # Not the sequence number: SQS gives the first one again, and so does our server; LocalStack gives a new one.
     assert keyed[0].message_id == keyed[1].message_id
     assert content[0].message_id == content[1].message_id
     assert queues.receive(url) == []

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from messagequeue import ConfigurationError
+from messagequeue import ConfigurationError, open_publishers
+from messagequeue.broker.storage import StorageError
 from messagequeue.broker.storage.sqlite import FolderInUseError
 from messagequeue.embedded import _commit, embedded_broker
 from messagequeue_sqs import SQSServer
@@ -87,19 +88,25 @@ async def test_a_restart_changes_nothing_but_the_address(tmp_path: Path) -> None
 
 
 def test_one_process_owns_a_folder(tmp_path: Path) -> None:
-    """A second server is told which has it, as a command, too; once that one has gone the folder is free."""
+    """A second server is told which has it, as a command, too, and so is a provider; afterwards it is free."""
 
     @real_time()
     async def start_and_stop() -> None:
         async with SQSServer(data=tmp_path):
             pass
 
+    @real_time()
+    async def ping() -> None:
+        async with open_publishers(f"embedded://{tmp_path}") as publishers:
+            await publishers.ping()
+
     command = [sys.executable, "-m", "messagequeue", "serve", "--port", "0", "--data", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as other:
         assert other.stdout is not None
         other.stdout.readline()
-        with pytest.raises(FolderInUseError, match=f"{tmp_path}' is in use by process {other.pid}: one"):
-            start_and_stop()
+        for use in (start_and_stop, ping):
+            with pytest.raises(FolderInUseError, match=f"{tmp_path}' is in use by process {other.pid}: one"):
+                use()
         second = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
         other.send_signal(signal.SIGKILL)
     start_and_stop()
@@ -177,3 +184,21 @@ def test_nothing_is_acknowledged_that_is_not_stored(
             await raw.close()
 
     run()
+
+
+@real_time()
+async def test_a_stop_that_cannot_store_what_is_left_says_so(tmp_path: Path) -> None:
+    """Nobody was told that it is stored; the folder is free, and has what was answered."""
+    server = SQSServer(data=tmp_path)
+    await server.start()
+    raw = await Raw.to(server)
+    await raw.call("CreateQueue", QueueName="q")
+    await raw.call("SendMessage", QueueUrl="q", MessageBody="answered")
+    full(tmp_path)
+    assert (await refused(raw, "SendMessage", QueueUrl="q", MessageBody="x" * 100_000))[0] == 503
+    with pytest.raises(StorageError, match="disk is full"):
+        await server.stop()
+    await raw.close()
+
+    async with SQSServer(data=tmp_path) as again:
+        assert [seen.message.body for seen in again.peek("q")] == [b"answered"]

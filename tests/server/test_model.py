@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.server.journals import Folder, killed, recorded
 from tests.server.sqs_driving import CLIENTS, Driven, Refused
 
 
@@ -58,10 +61,13 @@ class SqsMachine(RuleBasedStateMachine):
 
     @initialize(fifo=st.booleans(), protocol=st.sampled_from(sorted(CLIENTS)))
     def start(self, fifo: bool, protocol: str) -> None:
-        self.sqs = CLIENTS[protocol](Driven())
+        self.sqs = CLIENTS[protocol](self.new_server())
         self.url = self.sqs.create("q.fifo" if fifo else "q")
         self.model = Model(fifo)
         self.number = 0
+
+    def new_server(self) -> Driven:
+        return Driven()
 
     @property
     def now(self) -> float:
@@ -171,7 +177,31 @@ class SqsMachine(RuleBasedStateMachine):
             assert self.sqs.counts(self.url) == self.model.counts(self.now)
 
 
+class MortalMachine(SqsMachine):
+    """The same, on a data folder, with a process that may be killed between any two requests (behaviour 124)."""
+
+    def new_server(self) -> Driven:
+        self.folder = tempfile.TemporaryDirectory()
+        self.journal = Folder(Path(self.folder.name))
+        server = Driven()
+        recorded(server, self.journal)
+        return server
+
+    @rule(seconds=st.sampled_from([0, 0, 3]))
+    def kill(self, seconds: float) -> None:
+        self.sqs.server.parking.close()
+        killed(self.sqs.server, self.journal)
+        self.sqs.server.advance(seconds)
+
+    def teardown(self) -> None:
+        if hasattr(self, "journal"):
+            self.journal.close()
+            self.folder.cleanup()
+
+
 SqsMachine.TestCase.settings = settings(
     max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
+MortalMachine.TestCase.settings = settings(SqsMachine.TestCase.settings, max_examples=30)
 TestSqsAgainstItsModel = SqsMachine.TestCase
+TestMortalSqsAgainstItsModel = MortalMachine.TestCase

@@ -8,46 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from messagequeue.broker import Broker
-from messagequeue.broker.storage import Event
-from messagequeue.broker.storage.sqlite import SqliteStore
 from messagequeue_sqs.server.engine import EngineOptions
-from tests.server.sqs_driving import AWS, Client, Driven, Refused, counted
-
-
-class Tape:
-    """A journal that forgets nothing."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def record(self, event: Event, /) -> None:
-        self.events.append(event)
-
-    def restore(self, broker: Broker) -> None:
-        for event in self.events:
-            broker.apply(event)
-        broker.journal = self
-
-
-class Folder:
-    """The durable store."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._store = SqliteStore.open(path)
-
-    def record(self, event: Event, /) -> None:
-        self._store.record(event)
-
-    def restore(self, broker: Broker) -> None:
-        self._store.write(0.0)
-        self.close()
-        self._store = SqliteStore.open(self._path)
-        self._store.load(broker)
-
-    def close(self) -> None:
-        self._store.close()
+from tests.server.journals import Folder, Tape, killed, recorded
+from tests.server.sqs_driving import AWS, Client, Driven, Refused
 
 
 @pytest.fixture(params=["tape", "folder"])
@@ -58,21 +21,6 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tape | F
     folder = Folder(tmp_path)
     yield folder
     folder.close()
-
-
-def recorded(server: Driven, journal: Tape | Folder) -> None:
-    """Have everything recorded from now on; the server has done nothing yet but draw its secret."""
-    server.broker.journal = journal
-    for key, text in server.broker.notes("").items():
-        server.broker.remember(key, text)
-
-
-def killed(server: Driven, journal: Tape | Folder) -> None:
-    """End the process and start another on what was recorded, with another secret to begin with."""
-    server.broker = Broker(new_id=counted("30000000-0000-4000-8000-{:012d}"))
-    journal.restore(server.broker)
-    server.secret = b"another"
-    server.start()
 
 
 def test_queues_and_messages_outlive_the_process(sqs: Client, journal: Tape | Folder) -> None:
@@ -220,6 +168,20 @@ def test_cooldowns_outlive_the_process(json_client: Client, journal: Tape | Fold
     json_client("PurgeQueue", QueueUrl="purged")
     json_client.create("deleted")
     assert server.broker.notes("sqs:deleted:") == {}
+
+
+def test_how_many_may_be_in_flight_is_the_servers_to_say(json_client: Client, journal: Tape | Folder) -> None:
+    """Not what it was when the queue was made (behaviour 124)."""
+    server = json_client.server
+    recorded(server, journal)
+    url = json_client.create("q")
+    for body in ("1", "2"):
+        json_client.send(url, body)
+
+    server.options = EngineOptions(max_in_flight=1)
+    killed(server, journal)
+
+    assert json_client.bodies(url) == ["1"]
 
 
 def test_queue_of_another_face_is_found_and_can_be_changed(

@@ -5,6 +5,7 @@ What a comment directly above a fence says:
 
     <!-- no-run: needs AWS credentials -->    compiled, not run; no other reason is accepted
     <!-- run-until: ready -->                 run until it prints "ready", then SIGTERM; it must exit with 0
+    <!-- pytest -->                           fixtures and tests: pytest runs them
     <!-- output -->                           this block is what the Python block before it prints, exactly
 """
 
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[\w+-]*)\s*$")
-_COMMENT = re.compile(r"^\s*<!--\s*(?P<word>no-run|run-until|output)(?::\s*(?P<value>.*?))?\s*-->\s*$")
+_COMMENT = re.compile(r"^\s*<!--\s*(?P<word>no-run|run-until|pytest|output)(?::\s*(?P<value>.*?))?\s*-->\s*$")
 _HEADING = re.compile(r"^#{1,3} +(?P<title>.+)$")
 
 

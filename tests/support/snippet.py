@@ -12,16 +12,18 @@ import asyncio
 import inspect
 import json
 import sys
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 
 def run(snippets: list[tuple[str, int, str]]) -> None:
-    """Run the *snippets*; a traceback names the file and line of the document."""
-    namespace: dict[str, Any] = {"__name__": "__main__"}
+    """Run the *snippets*, as the program's main module; a traceback names the file and line of the document."""
+    module = sys.modules["__main__"] = ModuleType("__main__")
+    namespace: dict[str, Any] = module.__dict__
     with asyncio.Runner() as runner:
         for file, line, code in snippets:
-            compiled = compile("\n" * (line - 1) + code, file, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            source, flags = "\n" * (line - 1) + code, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            compiled = compile(source, file, "exec", flags, dont_inherit=True)
             if compiled.co_flags & inspect.CO_COROUTINE:
                 runner.run(FunctionType(compiled, namespace)())
             else:

@@ -35,6 +35,7 @@ from messagequeue import (
     open_publishers,
     run,
 )
+from messagequeue_sqs import SQSServer
 
 
 async def handle(message: Message) -> None:
@@ -116,3 +117,9 @@ def composes(middleware: Middleware) -> None:
     assert_type(compose(handle, logged, middleware), Handler)
 
     compose(handle, handle)  # type: ignore[arg-type]
+
+
+async def serves() -> None:
+    async with SQSServer("127.0.0.1", 0, "queues", fsync="always") as server:
+        assert_type(server.endpoint_url, str)
+    SQSServer(fsync="never")  # type: ignore[arg-type]

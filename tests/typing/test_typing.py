@@ -66,7 +66,7 @@ def test_the_checkers_accept_the_typing_tests(checker: str) -> None:
     command = [sys.executable, "-m", checker]
     command += ["--pythonpath", sys.executable] if checker == "pyright" else []
     done = subprocess.run(
-        [*command, "tests/typing/public_api.py", "tests/typing/providers.py"],
+        [*command, *(f"tests/typing/{name}.py" for name in ("public_api", "providers", "handlers", "middleware"))],
         cwd=ROOT,
         env={**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"},
         capture_output=True,

@@ -3,7 +3,8 @@ Every change of the broker's state as a small event; not a store.
 
 The events say what changed, not what was asked: each carries every number that was drawn, so that applying them in
 order to a fresh `Broker` (`Broker.apply()`) makes the same state without a clock or a factory.  What time alone does
-(a lease or delay ends, a deduplication id is forgotten) is no event: the deadlines are in the state.
+(a lease or delay ends, a deduplication id is forgotten) is no event: the deadlines are in the state.  Those that every
+message needs are named tuples: they are made faster.
 
 *What it cannot promise:* the order in which waiting keys have their turns is not journalled; after a replay they wait
 in the order of their messages.
@@ -12,7 +13,7 @@ in the order of their messages.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from ..._errors import ErrorCode, MessageQueueError
 from .._settings import QueueSettings
@@ -52,8 +53,7 @@ class QueuePurged:
     queue: str
 
 
-@dataclass(frozen=True, slots=True)
-class Enqueued:
+class Enqueued(NamedTuple):
     """
     A message was put, or moved here as a dead letter (`message.source`).
 
@@ -86,8 +86,7 @@ class Deduplicated:
     sequence: int
 
 
-@dataclass(frozen=True, slots=True)
-class Leased:
+class Leased(NamedTuple):
     """
     A message was taken (`receives` counted up), or its lease was changed (`receives` as before).
 
@@ -103,8 +102,7 @@ class Leased:
     until: float
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(NamedTuple):
     """A message left the queue: settled, moved, or its retention ended."""
 
     queue: str

@@ -19,12 +19,15 @@ Judges a provider through the public protocols alone: pytest classes to subclass
 Every fact has a topic, providers and an event loop of its own, and ends strictly: a task left running, an error that
 nobody looked at, or a fault that the fact did not expect fails it.  A fact about what `Features` does not name
 is skipped, and says why.  Needs pytest.
+
+`IdempotencyStoreConformance` judges a store of `messagequeue.idempotency` in the same way, with a `StoreHarness`.
 """
 
 import pytest
 
 _EXPLAINED = (
     "_bench",
+    "_claims",
     "_facts",
     "_publishing",
     "_carrying",
@@ -38,6 +41,7 @@ pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _EXPLAINED
 
 from ._bench import Bench, Worker  # noqa: E402 (after asserts are made to explain)
 from ._carrying import CarryingFacts  # noqa: E402
+from ._claims import IdempotencyStoreConformance  # noqa: E402
 from ._facts import fact, ordered_fact, standard_fact  # noqa: E402
 from ._handling import HandlingFacts  # noqa: E402
 from ._harness import BaseHarness, Features, Harness, Main, run_in_real_time, run_in_virtual_time  # noqa: E402
@@ -46,6 +50,7 @@ from ._ordering import OrderingFacts  # noqa: E402
 from ._publishing import PublishingFacts  # noqa: E402
 from ._registering import RegisteringFacts  # noqa: E402
 from ._stopping import StoppingFacts  # noqa: E402
+from ._stores import StoreHarness  # noqa: E402
 
 
 class ConformanceSuite(
@@ -62,12 +67,14 @@ __all__ = [
     "Features",
     "HandlingFacts",
     "Harness",
+    "IdempotencyStoreConformance",
     "LeaseFacts",
     "Main",
     "OrderingFacts",
     "PublishingFacts",
     "RegisteringFacts",
     "StoppingFacts",
+    "StoreHarness",
     "Worker",
     "fact",
     "ordered_fact",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from messagequeue.broker import Broker, DeadLetterPolicy, Queue
@@ -78,6 +78,8 @@ class Directory:
         note = self.broker.note(NOTES + queue.name)
         if note is not None:
             found.restore(note)
+            if queue.settings.max_in_flight != self.options.max_in_flight:  # the server's, not the queue's
+                queue.configure(replace(queue.settings, max_in_flight=self.options.max_in_flight))
         self._queues[queue.name] = found
         return found
 

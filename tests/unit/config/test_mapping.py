@@ -90,7 +90,7 @@ def test_a_key_that_means_nothing_is_refused(mapping: dict[str, object], words: 
         ({"consume": {"concurrency": None}}, r"^fake.consume.concurrency=None: give a whole number"),
         ({"consume": {"concurrency": 0}}, r"^fake.consume.concurrency: concurrency=0 is out of range: give 1 to"),
         ({"consume": {"heartbeat": 1}}, r"^fake.consume.heartbeat=1: give true or false$"),
-        ({"consume": {"retry_delay": "soon"}}, r"give a number 0 to 43200 seconds \(or None\)$"),
+        ({"consume": {"retry_delay": "soon"}}, r"give a number 0 to 43200 seconds, or several \(or None\)$"),
         ({"poll": True}, r"^fake.poll=True: give a number 0 to 60 seconds$"),
         ({"mode": "quick"}, r"^fake.mode='quick': give one of fast, safe$"),
         ({"address": 5}, r"^fake.address=5: give text \(or none\)$"),

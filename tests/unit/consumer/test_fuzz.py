@@ -104,11 +104,11 @@ class Chaos(FakeSource):
             await asyncio.sleep(1000)
         return await self.disturbed("extend", lambda: real(leases, by=by), len(leases))
 
-    async def dead_letter(self, lease, message, /, *, reason):
+    async def dead_letter(self, lease, message, /, *, reason, error):
         if self._find(lease) is None:
             return LeaseLostError("stale")
         real = super().dead_letter
-        return await self.disturbed("dead_letter", lambda: real(lease, message, reason=reason))
+        return await self.disturbed("dead_letter", lambda: real(lease, message, reason=reason, error=error))
 
     def lose_a_lease(self):
         """The broker makes a message visible that somebody holds."""

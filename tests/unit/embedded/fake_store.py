@@ -16,6 +16,7 @@ class FakeStore:
         gate: A commit that runs waits until it is set.
         log_gate: A checkpoint that runs waits until it is set.
         full: The log is.
+        stays_full: It cannot be written back.
     """
 
     def __init__(self) -> None:
@@ -26,7 +27,7 @@ class FakeStore:
         self.gate.set()
         self.log_gate = threading.Event()
         self.log_gate.set()
-        self.full = False
+        self.full = self.stays_full = False
         self._recorded: list[Event] = []
         self._begun: list[Event] = []
 
@@ -58,8 +59,10 @@ class FakeStore:
 
     def checkpoint(self) -> None:
         self.calls.append("checkpoint")
-        self.full = False
         assert self.log_gate.wait(10)
+        if self.stays_full:
+            raise StorageError("the disk is full")
+        self.full = False
 
     def sync(self) -> None:
         self.calls.append("sync")

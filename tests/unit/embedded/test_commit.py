@@ -262,6 +262,28 @@ def test_a_full_log_is_written_back_between_commits(waits: bool) -> None:
     assert bench.store.calls == ["begin", "commit", "checkpoint", "begin", "commit"]
 
 
+def test_a_log_that_cannot_be_written_back_is_tried_again_once_a_second(caplog: pytest.LogCaptureFixture) -> None:
+    """Commits go on meanwhile, and are not followed by an error each."""
+    bench = Bench()
+
+    async def main() -> None:
+        bench.hub.now()
+        bench.store.full = bench.store.stays_full = True
+        for _ in range(20):
+            await bench.publish(b"x")
+            await asyncio.sleep(RETRY_AFTER / 8)
+        bench.store.stays_full = False
+        await asyncio.sleep(RETRY_AFTER)
+        await bench.publish(b"x")
+        await asyncio.sleep(RETRY_AFTER)
+
+    run_virtual(main())
+
+    assert len(bench.stored()) == 21
+    assert bench.store.calls.count("checkpoint") == 4
+    assert len(caplog.records) == 3
+
+
 def test_a_cancelled_receive_gives_back_what_was_not_committed_yet() -> None:
     """It captures nothing: the message is there for the next, at once."""
     bench = Bench(waits=True)

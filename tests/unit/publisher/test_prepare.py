@@ -84,8 +84,14 @@ def test_delay_resolution_forgives_rounding() -> None:
 def test_delay_that_the_topic_cannot_honour_is_refused() -> None:
     """A topic without delays refuses one, and takes 0, which asks for nothing and is left out."""
     assert prepared(b"x", PLAIN, delay=0) == EncodedMessage(b"x")
-    with pytest.raises(UnsupportedOptionError, match=r"'orders' cannot delay .* delay=2 out"):
+    with pytest.raises(UnsupportedOptionError, match=r"'orders' cannot delay .* delay=2 out; set .* raise RetryLater"):
         prepared(b"x", PLAIN, delay=2)
+
+
+def test_delay_that_is_too_long_says_what_to_do_instead() -> None:
+    """The range, and the two ways to a longer wait (PUB-04)."""
+    with pytest.raises(InvalidMessageError, match=r"delay=901 .* takes 0 to 900 seconds; .* scheduler .* RetryLater"):
+        prepared(b"x", delay=timedelta(seconds=901))
 
 
 @pytest.mark.parametrize("option", ["ordering_key", "deduplication_key"])

@@ -13,6 +13,7 @@ import pytest
 from messagequeue import ConsumeError, ConsumeOptions, DeadLetter, DecodeError, Discard, ErrorCode, Message
 from messagequeue.driver import OpeningSource, PreparingSender
 from messagequeue.runtime.consumer import RuntimeConsumer
+from messagequeue.runtime.stats import ConsumerStats
 from messagequeue.testing import run_virtual
 from messagequeue_sqs import PayloadStats, S3Payloads
 from messagequeue_sqs._api import ReceivedMessage, ReceiveRequest
@@ -246,8 +247,8 @@ def test_wrong_checksum_of_the_pointer_is_still_seen() -> None:
 
 def test_objects_that_cannot_be_had_fail_their_own_messages_and_no_other() -> None:
     """
-    Of five, one is missing, one forbidden, one times out: two are handled; the three come back, and only the last of
-    them, which may work next time, says so (EXT-05).
+    Of five, one is missing, one forbidden, one times out: two are handled; the three come back; all but the first may
+    be had next time, and say so (EXT-05).
     """
     bench = Bench()
     messages = [bench.large(place, b"body %d" % place) for place in range(5)]
@@ -261,7 +262,7 @@ def test_objects_that_cannot_be_had_fail_their_own_messages_and_no_other() -> No
     assert sorted(bench.deleted()) == ["h0", "h4"]
     assert found == {
         "m1": (ErrorCode.NOT_FOUND, False),
-        "m2": (ErrorCode.ACCESS_DENIED, False),
+        "m2": (ErrorCode.ACCESS_DENIED, True),
         "m3": (ErrorCode.CONNECTION, True),
     }
 
@@ -280,24 +281,50 @@ def test_message_whose_object_is_gone_is_deleted_where_that_is_asked(caplog: pyt
     assert "the body of message m0 is gone from s3://bodies/k0" in caplog.text
 
 
-def consumed(bench: Bench, *messages: ReceivedMessage) -> None:
+def consumed(bench: Bench, *messages: ReceivedMessage, **given: Any) -> ConsumerStats:
     """Consume for a while: what is discarded calls nobody."""
 
-    async def main() -> None:
+    async def main() -> ConsumerStats:
         bench.sqs.answer("ReceiveMessage", messages)
-        options = ConsumeOptions()
+        options = ConsumeOptions(**given)
         consumer = RuntimeConsumer(STANDARD_URL, bench.source, _ignore, options, on_error=bench.told.append)
         task = asyncio.create_task(consumer.consume())
         await asyncio.sleep(5)
         consumer.stop()
         await task
         await consumer.close()
+        return consumer.stats
 
-    run_virtual(main())
+    return run_virtual(main())
 
 
 async def _ignore(message: Message) -> None:
     """Handle nothing."""
+
+
+@pytest.mark.parametrize(
+    ("policy", "gone"), [("leave", []), ("discard", ["h0"]), ("dead_letter", ["h0"])], ids=["leave", "discard", "dead"]
+)
+def test_policy_for_unreadable_messages_is_not_about_those_that_may_be_had_later(policy: Any, gone: list[str]) -> None:
+    """A missing object makes a message unreadable; one that is denied, or an outage, does not (EXT-05)."""
+    bench = Bench()
+    bench.sqs.attributes["RedrivePolicy"] = '{"deadLetterTargetArn": "arn:aws:sqs:eu-west-1:123456789012:dead"}'
+    messages = [bench.large(place, b"x") for place in range(3)]
+    del bench.s3.objects["bodies", "k0"]
+    bench.s3.get_faults |= {"k1": failing("AccessDenied", 403), "k2": failing("ReadTimeoutError")}
+    consumed(bench, *messages, undecodable=policy)
+
+    assert bench.deleted() == gone
+    assert len(bench.sqs.requests("SendMessageBatch")) == (policy == "dead_letter")
+
+
+def test_outage_of_s3_opens_the_breaker() -> None:
+    """It is what handlers need that is broken, and receive counts are spared (EXT-05)."""
+    bench = Bench()
+    messages = [bench.large(place, b"x") for place in range(5)]
+    bench.s3.get_faults |= {f"k{place}": failing("ServiceUnavailable", 503) for place in range(5)}
+
+    assert consumed(bench, *messages, breaker_failures=3).breaker_opened == 1
 
 
 @pytest.mark.parametrize("bucket", ["NoSuchBucket", "AccessDenied", "SlowDown"])

@@ -142,6 +142,15 @@ def test_small_message_is_the_same_object() -> None:
     assert Bench().sender.prepare(message) is message
 
 
+def test_everything_but_the_body_goes_with_the_pointer() -> None:
+    """Keys, delay, attributes and the trace."""
+    given = EncodedMessage("x", "ada", "o-1", 5, {"a": "b"}, "00-1-2-01")
+    made = offloaded(Bench(FIFO_URL, threshold=0).sender._offloaded(given))
+
+    assert (made.ordering_key, made.deduplication_key, made.delay, made.traceparent) == ("ada", "o-1", 5, "00-1-2-01")
+    assert made.attributes == {"a": "b", "ExtendedPayloadSize": 1}
+
+
 def test_callers_attributes_are_not_changed() -> None:
     """One dictionary, or one list, for a large message and then a small one: the small one is literal (EXT-08)."""
     bench = Bench(threshold=1_000)

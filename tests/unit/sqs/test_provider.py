@@ -15,6 +15,7 @@ from messagequeue import (
     ErrorCode,
     InvalidMessageError,
     Message,
+    Outgoing,
     PublishError,
     PublishOptions,
     Receipt,
@@ -111,6 +112,42 @@ def test_publish_with_a_delay_that_sqs_refuses_makes_no_request(delay: Any) -> N
     publishing(api, test)
 
     assert api.calls == []
+
+
+def test_publish_without_a_delay_leaves_it_to_the_queue() -> None:
+    """Nothing is sent, so the queue's own delay applies; an explicit 0 is sent and wins over it (PUB-01, PUB-04)."""
+    api = FakeSqs()
+
+    async def test(publisher: RuntimePublisher) -> None:
+        await publisher.publish_many([b"queue's", Outgoing(b"now", delay=0), Outgoing(b"own", delay=5)])
+        await publisher.publish_many([b"call's", Outgoing(b"own", delay=5)], delay=60)
+
+    publishing(api, test)
+
+    assert [(entry["MessageBody"], entry.get("DelaySeconds")) for entry in entries(api)] == [
+        *(("queue's", None), ("now", 0), ("own", 5)),
+        *(("call's", 60), ("own", 5)),
+    ]
+
+
+def test_publish_to_fifo_with_a_delay_makes_no_request() -> None:
+    """The error says where a FIFO queue's delay is set, and what a handler can do; 0 asks for nothing."""
+    api = FakeSqs()
+
+    async def test(publisher: RuntimePublisher) -> None:
+        with pytest.raises(
+            UnsupportedOptionError, match=r"leave delay=5 out; set a delay on the topic itself.*RetryLater"
+        ):
+            await publisher.publish(b"x", ordering_key="k", delay=5)
+        with pytest.raises(UnsupportedOptionError, match="leave delay=5 out"):
+            await publisher.publish_many([b"x", Outgoing(b"y", delay=5)], ordering_key="k")
+        assert api.calls == []
+        await publisher.publish(b"x", ordering_key="k", delay=0)
+
+    publishing(api, test, url=FIFO_URL)
+
+    [entry] = entries(api)
+    assert "DelaySeconds" not in entry
 
 
 def test_publish_to_fifo_without_ordering_key_is_refused_and_no_key_is_made_up() -> None:

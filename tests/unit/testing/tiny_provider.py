@@ -126,7 +126,9 @@ class TinySource:
     async def extend(self, leases: Sequence[object], /, *, by: float) -> Sequence[ConsumeError | None]:
         return self.each(leases, lambda handle: self.queue.extend(now(), handle, by))
 
-    async def dead_letter(self, lease: object, message: Message, /, *, reason: str) -> ConsumeError | None:
+    async def dead_letter(
+        self, lease: object, message: Message, /, *, reason: str, error: str | None = None
+    ) -> ConsumeError | None:
         return self.each([lease], lambda handle: self.queue.dead_letter(now(), handle))[0]
 
     def each(self, leases: Sequence[object], do: Callable[[str], Outcome]) -> list[ConsumeError | None]:

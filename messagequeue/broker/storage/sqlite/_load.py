@@ -56,10 +56,10 @@ def _messages(connection: sqlite3.Connection, names: dict[int, str]) -> Iterator
         )
         receives, received_at, until, first_here = lease
         if receives is None:
-            yield Enqueued(queue, message, due, carried, first)
+            yield Enqueued(queue, message, due, carried or 0, first)
             continue
         # Its delay is over, or it could not have been taken; whether its lease is over, the broker's clock will tell.
-        yield Enqueued(queue, message, None, carried, first_here if first is None else first)
+        yield Enqueued(queue, message, None, carried or 0, first_here if first is None else first)
         yield Leased(queue, sequence, receives, received_at, until)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
-from ._changes import Changes
+from ._changes import PLAIN, Changes
 from ._form import SEQUENCE_MASK, place_of
 
 _PLACES = "BETWEEN ? AND ?"
@@ -13,7 +13,11 @@ _QUEUE = (
     "INSERT INTO queues VALUES (?, ?, ?, ?) "
     "ON CONFLICT (serial) DO UPDATE SET settings = excluded.settings, last = max(last, excluded.last)"
 )
-_MESSAGE = "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_PLAIN = "INSERT INTO messages (place, id, sent_at, envelope, body) VALUES (?, ?, ?, ?, ?)"
+_MESSAGE = (
+    "INSERT INTO messages (place, id, sent_at, envelope, body, key, dedup_id, due, carried, first_received, source) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
 # A lease that is only prolonged (receives as before) keeps the time of its receive.
 _LEASE = (
     "INSERT INTO leases VALUES (?, ?, ?, ?, ?) ON CONFLICT (place) DO UPDATE SET due = excluded.due, "
@@ -37,7 +41,9 @@ def execute(connection: sqlite3.Connection, changes: Changes, now: float) -> Non
     if changes.queues:
         connection.executemany(_QUEUE, changes.queues.values())
     if changes.messages:
-        connection.executemany(_MESSAGE, changes.messages.values())
+        rows = changes.messages.values()
+        connection.executemany(_PLAIN, [row for row in rows if len(row) == PLAIN])
+        connection.executemany(_MESSAGE, [row for row in rows if len(row) != PLAIN])
     if changes.leases:
         connection.executemany(_LEASE, changes.leases.values())
     if changes.removed:

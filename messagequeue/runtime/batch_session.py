@@ -1,0 +1,220 @@
+"""A session whose handler takes lists: how lists are gathered, and what becomes of each message of one."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from .._batch import BatchHandler, PartialFailure
+from .._compression import COMPRESSION_ATTRIBUTE
+from .._errors import RetryLater
+from .._message import Message
+from .._options import ConsumeOptions
+from ..driver import LeaseSource, OpeningSource
+from ..telemetry import ConsumerTelemetry
+from .dispatch import Cancelled, Held, Lanes, State
+from .observed_handling import observed_list
+from .opening import opened
+from .outcome import NotAsyncError
+from .runs import RunLanes, first
+from .session import Session
+from .sink import Faults
+from .stats import ConsumerStats
+
+Failures = Mapping[str, BaseException]
+
+
+class BatchSession(Session):
+    """
+    A `Session` with a `BatchHandler`.
+
+    A message is `RUNNING` while the list runs that it is in; all messages of a list have one task.
+    """
+
+    _lanes: RunLanes
+
+    def __init__(
+        self,
+        topic: str,
+        source: LeaseSource,
+        batches: BatchHandler,
+        options: ConsumeOptions,
+        faults: Faults,
+        stats: ConsumerStats,
+        telemetry: ConsumerTelemetry | None = None,
+    ) -> None:
+        super().__init__(topic, source, batches, options, faults, stats, telemetry)
+        self._batches = batches
+        self._lists = 0
+        self._gathering: asyncio.TimerHandle | None = None
+        self._slots = options.concurrency * batches.max_messages + options.prefetch
+
+    def _new_lanes(self, *, ordered: bool) -> Lanes:
+        return RunLanes(ordered=ordered)
+
+    # -- gathering
+
+    def _pump(self) -> None:
+        """Start the lists that are full, or whose first message has waited long enough."""
+        if self._pumping:
+            return
+        self._pumping = True
+        try:
+            while not self._stopping and self._lists < self._options.concurrency and self._is_due():
+                self._start_list(self._take_list())
+        finally:
+            self._pumping = False
+        self._pumped()
+
+    def _is_due(self) -> bool:
+        """Whether a list should start now; where one should later, a timer is set."""
+        batches = self._batches
+        if not self._lanes.ready:
+            return False
+        found, full = first(self._lanes.startable(), batches.max_messages, batches.max_bytes)
+        if full:
+            return True
+        due = min(held.received_at for held in found) + batches.max_wait
+        if due <= self._loop.time():
+            return True
+        if self._gathering is None or self._gathering.when() > due:
+            self._stop_gathering()
+            self._gathering = self._loop.call_at(due, self._on_due)
+        return False
+
+    def _on_due(self) -> None:
+        self._gathering = None
+        self._pump()
+
+    def _stop_gathering(self) -> None:
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+
+    def stop(self) -> None:
+        self._stop_gathering()
+        super().stop()
+
+    def _take_list(self) -> list[Held]:
+        most, room = self._batches.max_messages, self._batches.max_bytes
+        taken = self._lanes.take_run(most, room) or self._lanes.take_run(1, None)
+        while len(taken) < most:
+            left = None if room is None else room - sum(len(held.delivery.message.body) for held in taken)
+            more = self._lanes.take_run(most - len(taken), left)
+            if not more:
+                break
+            taken += more
+        return taken
+
+    # -- handling
+
+    def _start_list(self, members: list[Held]) -> None:
+        self._lists += 1
+        self._running += len(members)
+        for held in members:
+            held.state = State.RUNNING
+        name = f"messagequeue handler {self._topic} {members[0].id} and {len(members) - 1} more"
+        telemetry = self._telemetry
+        work = self._work_list(members) if telemetry is None else observed_list(telemetry, members, self._work_list)
+        task = self._handlers.begin(work, name=name, ended=partial(self._list_ended, members))
+        if not task.done():
+            for held in members:
+                held.task = task
+
+    async def _work_list(self, members: Sequence[Held]) -> Failures:
+        """Run the handler; return what is not done."""
+        failures: dict[str, BaseException] = {}
+        messages = await self._open_list(members, failures)
+        if not messages:
+            return failures
+        timeout = self._options.handler_timeout
+        timer = None if timeout is None else self._loop.call_later(timeout, self._list_timed_out, members)
+        try:
+            work = self._batches.handle(messages)
+            if not inspect.isawaitable(work):
+                raise NotAsyncError
+            await work
+        except PartialFailure as partial_failure:
+            partial_failure.refuse_unknown(messages)
+            failures.update(partial_failure.failures)
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return failures
+
+    async def _open_list(self, members: Sequence[Held], failures: dict[str, BaseException]) -> list[Message]:
+        """Return the messages as the handler gets them; one that cannot be read fails alone."""
+        read: dict[str, Message] = {}
+
+        async def keep(message: Message) -> None:
+            read[message.id] = message
+
+        most = self._options.max_decompressed
+        opening = opened(self._source, keep, max_decompressed=most, note=self.note_opened)
+        plain = not isinstance(self._source, OpeningSource)
+
+        async def read_one(held: Held) -> None:
+            try:
+                await opening(held.delivery.message)
+            except Exception as error:
+                failures[held.id] = error
+
+        async with asyncio.TaskGroup() as readers:
+            for held in members:
+                if held.delivery.fault is not None:
+                    failures[held.id] = held.delivery.fault
+                elif self._following.skipping and (skipped := self._following.skipped(held)) is not None:
+                    failures[held.id] = skipped
+                elif plain and COMPRESSION_ATTRIBUTE not in held.delivery.message.attributes:
+                    read[held.id] = held.delivery.message
+                else:
+                    readers.create_task(read_one(held), name=f"messagequeue open {self._topic} {held.id}")
+        return [read[held.id] for held in members if held.id in read]
+
+    def _list_timed_out(self, members: Sequence[Held]) -> None:
+        running = [held for held in members if held.state is State.RUNNING and held.cancelled is None]
+        for held in running[1:]:
+            held.cancelled = Cancelled.TIMEOUT
+        if running:
+            self._stats.timed_out += len(running) - 1
+            self._time_out(running[0])
+
+    # -- what follows
+
+    def _list_ended(self, members: Sequence[Held], task: asyncio.Task[Any]) -> None:
+        raised = asyncio.CancelledError() if task.cancelled() else task.exception()
+        failures: Failures = {} if raised is not None else task.result()
+        ours = any(held.cancelled is not None for held in members)
+        self._lists -= 1
+        self._running -= len(members)
+        for held in members:
+            held.task = None
+            self._handled(held)
+        for held in members:
+            if self._lanes.broken(held):
+                self._lanes.forget(held)
+                self._settling.give_back([held], 0.0)
+            else:
+                self._follow(held, failures.get(held.id) if raised is None else why(held, raised, ours=ours))
+        self._pump()
+
+
+def why(held: Held, raised: BaseException, *, ours: bool) -> BaseException:
+    """
+    What a message of a list that raised is taken to have raised itself.
+
+    Args:
+        ours: This consumer cancelled the list, for the sake of one or all of its messages.
+    """
+    if not isinstance(raised, asyncio.CancelledError) or not ours:
+        return raised
+    match held.cancelled:
+        case Cancelled.TIMEOUT:
+            return TimeoutError()
+        case None:
+            return RetryLater(0)
+        case _:
+            return raised
