@@ -15,9 +15,11 @@ from typing import Any, Self
 from ._errors import ConfigurationError, ProviderNotInstalledError
 from ._registry import did_you_mean, find_provider, provider_names
 from ._settings import Given, Tree, build, read_table
-from ._sources import HALVES, env_tree, mapping_tree, toml_tree, url_tree
+from ._sources import HALVES, WORDS, env_tree, mapping_tree, toml_tree, url_tree
 from .driver import ProviderSpec
 
+#: The telemetry systems that can be named.
+TELEMETRY = ("otel",)
 #: The provider where nothing names one: it needs no broker and no credentials.
 DEFAULT_PROVIDER = "memory"
 
@@ -30,6 +32,7 @@ class ProviderConfig:
     Attributes:
         provider: Its name; see `provider_names()`.
         options: Its options by name, tables as mappings: `{"region": "eu-west-1", "consume": {"concurrency": 20}}`.
+        telemetry: `otel`: OpenTelemetry is told of every message, with its global providers.  None: nobody is.
         settings: The provider's own config object, made of them.
 
     Raises:
@@ -40,9 +43,11 @@ class ProviderConfig:
     provider: str = DEFAULT_PROVIDER
     # Not shown: a third party's options may hold a secret.
     options: Mapping[str, object] = field(default_factory=dict, repr=False)
+    telemetry: str | None = None
     settings: Any = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        _check_telemetry(self.telemetry, "telemetry")
         config, tree = self.spec.config, mapping_tree(self.options, f"{self.provider}.")
         object.__setattr__(self, "settings", build(config, tree, self.provider))
         object.__setattr__(self, "options", read_table(config, tree, self.provider))
@@ -75,7 +80,7 @@ class Config:
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, object], /) -> Self:
         """
-        Read `{"provider": "sqs", "sqs": {"region": "eu-west-1"}}`, for both halves.
+        Read `{"provider": "sqs", "sqs": {"region": "eu-west-1"}, "telemetry": "otel"}`, for both halves.
 
         The same keys under `"publisher"` or `"consumer"` hold for that half and win.  Where no provider is named it
         is `memory`.  A table of a provider that is not selected is checked and then ignored.
@@ -88,7 +93,7 @@ class Config:
     @classmethod
     def from_env(cls, prefix: str = "MESSAGEQUEUE_", environ: Mapping[str, str] | None = None) -> Self:
         """
-        Read `MESSAGEQUEUE_PROVIDER` and `MESSAGEQUEUE_<PROVIDER>_<OPTION>`, for both halves.
+        Read `MESSAGEQUEUE_PROVIDER`, `MESSAGEQUEUE_<PROVIDER>_<OPTION>` and `MESSAGEQUEUE_TELEMETRY`, for both halves.
 
         `MESSAGEQUEUE_CONSUMER_PROVIDER` and `MESSAGEQUEUE_CONSUMER_<PROVIDER>_<OPTION>` hold for that half and win;
         likewise `PUBLISHER`.  A variable that is empty counts as not set.
@@ -136,11 +141,11 @@ def _halves(tree: Tree, prefix: str = "") -> tuple[ProviderConfig, ProviderConfi
 
 def _half(tree: Tree, prefix: str) -> ProviderConfig:
     selected = _selected(tree)
-    for name in tree.keys() - {"provider"}:
+    for name in tree.keys() - set(WORDS):
         _check(tree, name, prefix, selected)
     spec, table, where = find_provider(selected), _table(tree, selected), f"{prefix}{selected}"
     build(spec.config, table, where)  # raises with the names of variables and keys, which ProviderConfig does not know
-    return ProviderConfig(selected, read_table(spec.config, table, where))
+    return ProviderConfig(selected, read_table(spec.config, table, where), _telemetry(tree))
 
 
 def _selected(tree: Tree) -> str:
@@ -150,13 +155,31 @@ def _selected(tree: Tree) -> str:
     return given.value.strip()
 
 
+def _telemetry(tree: Tree) -> str | None:
+    given = tree.get("telemetry", Given(None, "telemetry"))
+    if not isinstance(given, Given):
+        raise ConfigurationError(f"telemetry is a table: give one of {', '.join(TELEMETRY)} or none")
+    value = given.value
+    if isinstance(value, str):
+        value = value.strip().lower()
+        value = None if value == "none" else value
+    _check_telemetry(value, given.label)
+    return value if isinstance(value, str) else None
+
+
+def _check_telemetry(value: object, label: str) -> None:
+    if value is not None and value not in TELEMETRY:
+        hint = did_you_mean(value, TELEMETRY) if isinstance(value, str) else ""
+        raise ConfigurationError(f"{label}={value!r}: give one of {', '.join(TELEMETRY)} or none{hint}")
+
+
 def _check(tree: Tree, name: str, prefix: str, selected: str) -> None:
     """Refuse a table that is none, and one of another provider than *selected* that is malformed."""
     known = provider_names()
     if name not in known:
         raise ConfigurationError(
-            f"{prefix}{name} is not understood: give provider, {', '.join(HALVES)} or a table of options for one of "
-            f"{', '.join(known)}{did_you_mean(name, ['provider', *HALVES, *known])}"
+            f"{prefix}{name} is not understood: give {', '.join((*WORDS, *HALVES))} or a table of options for one of "
+            f"{', '.join(known)}{did_you_mean(name, [*WORDS, *HALVES, *known])}"
         )
     if name != selected:
         with suppress(ProviderNotInstalledError):  # whoever selects it gets the error

@@ -30,7 +30,7 @@ _BUILT_IN = {
 
 _NAME = re.compile(r"[a-z][a-z0-9]*")
 #: Words that configuration uses itself, where a provider's name could stand too.
-_RESERVED = frozenset({"consumer", "provider", "publisher", "url"})
+_RESERVED = frozenset({"consumer", "provider", "publisher", "telemetry", "url"})
 
 
 def _installed() -> Iterable[metadata.EntryPoint]:

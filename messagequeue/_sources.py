@@ -4,8 +4,9 @@ Where configuration is written: mappings, the environment, TOML files and URLs; 
 Every source becomes a tree of the same shape, that of the mapping:
 
     provider                 the name, for both halves
+    telemetry                `otel` or `none`, for both halves
     <provider>.<option>      options of a provider, for both halves
-    publisher, consumer      the same two for one half; they win
+    publisher, consumer      the same for one half; they win
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from ._registry import did_you_mean, find_provider, provider_names
 from ._settings import Field, Given, Tree, option_fields
 
 HALVES = ("publisher", "consumer")
+#: What is said of a half beside the options of providers.
+WORDS = ("provider", "telemetry")
 
 
 def mapping_tree(mapping: Mapping[str, object], prefix: str = "") -> Tree:
@@ -63,7 +66,7 @@ def toml_tree(path: str | os.PathLike[str]) -> Tree:
     table = document.get("messagequeue", tool.get("messagequeue") if isinstance(tool, dict) else None)
     if table is None:
         table = document
-        if not table.keys() & {"provider", *HALVES, *provider_names()}:
+        if not table.keys() & {*WORDS, *HALVES, *provider_names()}:
             raise ConfigurationError(f"{shown}: has no table [messagequeue] or [tool.messagequeue]")
     return mapping_tree(table, f"{shown}: ")
 
@@ -100,8 +103,8 @@ class _Variables:
         words = [word for word in HALVES if rest.startswith(f"{word.upper()}_")]
         half = tuple(words)
         rest = rest.removeprefix(f"{words[0].upper()}_") if words else rest
-        if rest == "PROVIDER":
-            return (*half, "provider")
+        if rest.lower() in WORDS and rest.isupper():
+            return (*half, rest.lower())
         provider, _, option = rest.partition("_")
         if provider.lower() not in self._known or provider != provider.upper() or not option:
             raise ConfigurationError(_unknown_variable(name, self._prefix, self._known))
@@ -124,7 +127,9 @@ class _Variables:
 
 
 def _unknown_variable(name: str, prefix: str, known: tuple[str, ...]) -> str:
-    whole = [f"{prefix}{half}PROVIDER" for half in ("", *(f"{word.upper()}_" for word in HALVES))]
+    whole = [
+        f"{prefix}{half}{word.upper()}" for word in WORDS for half in ("", *(f"{half.upper()}_" for half in HALVES))
+    ]
     option = name.removeprefix(prefix).partition("_")[2]
     near = [f"{prefix}{word.upper()}_{option}" for word in known] if option else []
     return (

@@ -93,6 +93,8 @@ class EncodedMessage:
         ordering_key, deduplication_key: None where absent; never "".
         delay: Seconds; None where absent.
         attributes: Without None values; the values otherwise as given.
+        traceparent: The W3C trace and span that the message comes from, for a broker that can carry it beside the
+            attributes; whatever else does may ignore it.  None where nothing is traced.
     """
 
     body: str | bytes
@@ -100,6 +102,7 @@ class EncodedMessage:
     deduplication_key: str | None = None
     delay: float | None = None
     attributes: Mapping[str, AttributeValue] | None = None
+    traceparent: str | None = None
 
     # Made for every message: half the time of what `dataclass` writes for a frozen class.
     def __init__(
@@ -109,15 +112,17 @@ class EncodedMessage:
         deduplication_key: str | None = None,
         delay: float | None = None,
         attributes: Mapping[str, AttributeValue] | None = None,
+        traceparent: str | None = None,
     ) -> None:
         _body(self, body)
         _ordering_key(self, ordering_key)
         _deduplication_key(self, deduplication_key)
         _delay(self, delay)
         _attributes(self, attributes)
+        _traceparent(self, traceparent)
 
 
-_body, _ordering_key, _deduplication_key, _delay, _attributes = (
+_body, _ordering_key, _deduplication_key, _delay, _attributes, _traceparent = (
     getattr(EncodedMessage, item.name).__set__ for item in fields(EncodedMessage)
 )
 
@@ -135,7 +140,8 @@ class Sender(Protocol):
         """
         Hold *message* against the broker's rules, without any request, and return the bytes it takes in a batch.
 
-        Called once for every message, by the caller of `publish()`.  What `Capabilities` says was checked before.
+        Called for every message, by the caller of `publish()`; once, or, with telemetry, once more with its attributes
+        added.  What `Capabilities` says was checked before.
 
         Raises:
             InvalidMessageError, MessageTooLargeError, UnsupportedOptionError: with what to do.
@@ -306,13 +312,14 @@ class ProviderSpec:
     Attributes:
         name: The provider's name in configuration, `[a-z][a-z0-9]*`; equal to the entry point's.
         config: A frozen dataclass whose fields are the provider's options; its constructor validates them.
-        publisher: Makes the publishing half of an instance of *config*.
-        consumer: Makes the consuming half.
+        publisher: Makes the publishing half of an instance of *config*.  Where the application wants telemetry it is
+            called with `telemetry=`, too; one that takes no such argument is refused then.
+        consumer: Makes the consuming half, likewise.
         url_path: The option that a URL's path sets (`embedded:///path`); None where the path must be empty.
     """
 
     name: str
     config: type[Any]
-    publisher: Callable[[Any], PublisherProvider]
-    consumer: Callable[[Any], ConsumerProvider]
+    publisher: Callable[..., PublisherProvider]
+    consumer: Callable[..., ConsumerProvider]
     url_path: str | None = None

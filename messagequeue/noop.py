@@ -17,6 +17,7 @@ from ._message import Message, Receipt
 from ._options import ConsumeOptions, PublishOptions, check_options, option
 from .driver import Capabilities, Delivery, EncodedMessage, LeaseSource, Limits, ProviderSpec, Sender
 from .runtime import RuntimeConsumerProvider, RuntimePublisherProvider
+from .telemetry import Telemetry
 
 #: It can do whatever it is asked, with nothing; the longest delay is SQS's, so that what passes here passes there.
 CAPABILITIES = Capabilities(
@@ -47,9 +48,11 @@ class NoopConfig:
 class NoopPublisherProvider(RuntimePublisherProvider):
     """The publishing half: confirms every valid message, with a fresh id, and drops it."""
 
-    def __init__(self, config: NoopConfig | None = None, /) -> None:
+    messaging_system = "messagequeue_noop"
+
+    def __init__(self, config: NoopConfig | None = None, /, *, telemetry: Telemetry | None = None) -> None:
         self._config = config or NoopConfig()
-        super().__init__("noop", self._config.publish)
+        super().__init__("noop", self._config.publish, telemetry=telemetry)
 
     async def _open_sender(self, topic: str) -> Sender:
         return _Sender(topic, self._config.max_message_size)
@@ -64,8 +67,10 @@ class NoopPublisherProvider(RuntimePublisherProvider):
 class NoopConsumerProvider(RuntimeConsumerProvider):
     """The consuming half: its consumers wait until they are stopped."""
 
-    def __init__(self, config: NoopConfig | None = None, /) -> None:
-        super().__init__("noop", (config or NoopConfig()).consume)
+    messaging_system = "messagequeue_noop"
+
+    def __init__(self, config: NoopConfig | None = None, /, *, telemetry: Telemetry | None = None) -> None:
+        super().__init__("noop", (config or NoopConfig()).consume, telemetry=telemetry)
 
     async def _open_source(self, topic: str, options: ConsumeOptions) -> LeaseSource:
         return _Source(options.visibility_timeout or _LEASE)

@@ -42,6 +42,9 @@ NUMBER_DIGITS: Final = 38
 NUMBER_EXPONENT_MIN: Final = -128
 NUMBER_EXPONENT_MAX: Final = 126
 
+#: Bytes of a payload that are billed as one request.  Pricing page: each 64 KB chunk begun is one.
+BILLED_BYTES: Final = 65_536
+
 # Keys of a message.  API Reference, SendMessage: alphanumeric and punctuation, so printable ASCII without the blank.
 #: Characters of MessageGroupId and of MessageDeduplicationId at most; at least one.
 KEY_CHARS: Final = 128

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from functools import partial
 
 from messagequeue._errors import ErrorCode, MessageQueueError
+from messagequeue._message import Message
 from messagequeue._options import ConsumeOptions
 from messagequeue.driver import LeaseSource, ProviderSpec, Sender
 from messagequeue.runtime.consumer_provider import RuntimeConsumerProvider
 from messagequeue.runtime.publisher_provider import RuntimePublisherProvider
+from messagequeue.telemetry import Destination, Telemetry
+from messagequeue.telemetry import _names as names
 
 from ._client import Clients, require_sdk
 from ._config import SQSConfig, receive_timeout, timeout_conflict
@@ -17,6 +22,8 @@ from ._faults import CallError
 from ._queue import Queue, parse_topic
 from ._sender import SQSSender
 from ._source import SQSSource
+from ._telemetry import billed, destination_of
+from ._wire import carried_traceparent
 
 _log = logging.getLogger("messagequeue.sqs")
 
@@ -47,6 +54,11 @@ async def _ping(clients: Clients, queue: Queue | None) -> None:
             ) from error.origin
 
 
+def _transport_readings(clients: Clients) -> Mapping[str, float]:
+    stats = clients.stats()
+    return {names.TRANSPORT_FALLBACKS.name: stats.fallbacks, names.TRANSPORT_PAUSES.name: stats.pauses}
+
+
 class SQSPublisherProvider(RuntimePublisherProvider):
     """
     Publishes to SQS queues.  The topic is the queue's URL; the queue must exist; nothing is created or looked up.
@@ -55,16 +67,18 @@ class SQSPublisherProvider(RuntimePublisherProvider):
 
     Args:
         config: None: everything ambient.
+        telemetry: Is told of every message; None for nobody.
 
     Raises:
         ProviderNotInstalledError: the AWS SDK is not installed.
     """
 
-    def __init__(self, config: SQSConfig | None = None) -> None:
+    def __init__(self, config: SQSConfig | None = None, *, telemetry: Telemetry | None = None) -> None:
         require_sdk()
         self._config = config or SQSConfig()
-        super().__init__("sqs", self._config.publish)
+        super().__init__("sqs", self._config.publish, telemetry=telemetry)
         self._clients = Clients(self._config)
+        self._watches.add("transport", self._destination(""), partial(_transport_readings, self._clients))
         self._queue: Queue | None = None
 
     @property
@@ -75,9 +89,13 @@ class SQSPublisherProvider(RuntimePublisherProvider):
     def _topic_key(self, topic: str) -> str:
         return parse_topic(topic).identity
 
+    def _destination(self, topic: str) -> Destination:
+        return destination_of(self._config, topic)
+
     async def _open_sender(self, topic: str) -> Sender:
         queue = parse_topic(topic)
-        sender = SQSSender(await self._clients.calls(queue), queue, verify_checksums=self._config.verify_checksums)
+        [api] = billed(self._watches, self._destination(topic), await self._clients.calls(queue))
+        sender = SQSSender(api, queue, verify_checksums=self._config.verify_checksums)
         self._queue = queue
         return sender
 
@@ -98,16 +116,18 @@ class SQSConsumerProvider(RuntimeConsumerProvider):
 
     Args:
         config: None: everything ambient.
+        telemetry: Is told of every message; None for nobody.
 
     Raises:
         ProviderNotInstalledError: the AWS SDK is not installed.
     """
 
-    def __init__(self, config: SQSConfig | None = None) -> None:
+    def __init__(self, config: SQSConfig | None = None, *, telemetry: Telemetry | None = None) -> None:
         require_sdk()
         self._config = config or SQSConfig()
-        super().__init__("sqs", self._config.consume)
+        super().__init__("sqs", self._config.consume, telemetry=telemetry)
         self._clients = Clients(self._config)
+        self._watches.add("transport", self._destination(""), partial(_transport_readings, self._clients))
         self._queue: Queue | None = None
         conflict = timeout_conflict(self._config)
         if conflict:
@@ -121,11 +141,16 @@ class SQSConsumerProvider(RuntimeConsumerProvider):
     def _topic_key(self, topic: str) -> str:
         return parse_topic(topic).identity
 
+    def _destination(self, topic: str) -> Destination:
+        return destination_of(self._config, topic)
+
     async def _open_source(self, topic: str, options: ConsumeOptions) -> LeaseSource:
         queue = parse_topic(topic)
+        receives, calls = await self._clients.receives(queue), await self._clients.calls(queue)
+        receives, calls = billed(self._watches, self._destination(topic), receives, calls)
         source = SQSSource(
-            await self._clients.receives(queue),
-            await self._clients.calls(queue),
+            receives,
+            calls,
             queue,
             options,
             read_timeout=receive_timeout(self._config),
@@ -133,6 +158,9 @@ class SQSConsumerProvider(RuntimeConsumerProvider):
         )
         self._queue = queue
         return source
+
+    def _carried(self, message: Message) -> str | None:
+        return carried_traceparent(message)
 
     async def _ping(self) -> None:
         await _ping(self._clients, self._queue)

@@ -15,10 +15,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Context, Decimal
 from types import MappingProxyType
+from typing import cast
 
 from messagequeue._compression import COMPRESSION_ATTRIBUTE
 from messagequeue._errors import DecodeError, InvalidMessageError, MessageTooLargeError
 from messagequeue._message import AttributeValue, Message
+from messagequeue._trace_header import traceparent_of, xray_of
 from messagequeue.driver import EncodedMessage
 
 from . import _limits
@@ -27,6 +29,8 @@ from ._api import ReceivedMessage, SendEntry, WireAttribute
 #: The message attribute that says how a body is encoded.  It counts as one of the ten and for the size.
 ENCODING_ATTRIBUTE = "messagequeue.encoding"
 BASE64 = "base64"
+#: The only system attribute that can be sent; it counts neither as one of the ten nor for the size.
+TRACE_HEADER = "AWSTraceHeader"
 #: What a message may have got from this library itself, for the error text where there are too many.
 _OURS = (ENCODING_ATTRIBUTE, COMPRESSION_ATTRIBUTE)
 
@@ -79,6 +83,8 @@ def build_entry(message: EncodedMessage, entry_id: str, *, fifo: bool) -> SendEn
     entry: SendEntry = {"Id": entry_id, "MessageBody": text}
     if (message.attributes or encoding) and (attributes := encode_attributes(message.attributes, encoding)):
         entry["MessageAttributes"] = attributes
+    if message.traceparent is not None and (header := xray_of(message.traceparent)) is not None:
+        entry["MessageSystemAttributes"] = {TRACE_HEADER: {"DataType": "String", "StringValue": header}}
     if message.ordering_key is not None:
         entry["MessageGroupId"] = message.ordering_key
     if message.deduplication_key is not None:
@@ -87,6 +93,17 @@ def build_entry(message: EncodedMessage, entry_id: str, *, fifo: bool) -> SendEn
     if message.delay is not None and not fifo:
         entry["DelaySeconds"] = int(message.delay)
     return entry
+
+
+def entry_size(entry: SendEntry) -> int:
+    """Return the bytes that a batch entry counts for: body and attributes."""
+    return len(entry["MessageBody"].encode()) + attributes_size(entry.get("MessageAttributes", {}))
+
+
+def received_size(raw: ReceivedMessage) -> int:
+    """Return the bytes that a received message counts for: body and attributes."""
+    body = raw.get("Body", "").encode(errors="surrogatepass")
+    return len(body) + attributes_size(raw.get("MessageAttributes", {}))
 
 
 def _check_options(message: EncodedMessage, fifo: bool) -> None:
@@ -295,3 +312,12 @@ def _moment(milliseconds: str | None) -> datetime | None:
         return datetime.fromtimestamp(count / 1000, UTC)  # exact to the millisecond until the year 2255
     except (OverflowError, OSError, ValueError):
         return None
+
+
+def carried_traceparent(message: Message) -> str | None:
+    """Return the `AWSTraceHeader` that SQS gave with a message of `decode_message()`, as a traceparent."""
+    raw = message.raw
+    header = (
+        cast(ReceivedMessage, raw).get("Attributes", _NO_TEXTS).get(TRACE_HEADER) if isinstance(raw, dict) else None
+    )
+    return None if header is None else traceparent_of(header)

@@ -23,7 +23,7 @@ VENV = ROOT / ".venv"
 STAMP = VENV / ".installed.json"
 
 #: Extras of the package by purpose.
-EXTRAS = {"demo": ("cli",), "test": ("cli", "fast", "redis", "test", "zstd")}
+EXTRAS = {"demo": ("cli",), "test": ("cli", "fast", "otel", "redis", "test", "zstd")}
 
 MINIMUM = (3, 11)
 

@@ -5,25 +5,29 @@ from __future__ import annotations
 import asyncio
 
 from .._errors import ClosedError
+from .._message import Message
 from .._options import ConsumeOptions
 from ..driver import LeaseSource, Sender
 from ..runtime import RuntimeConsumerProvider, RuntimePublisherProvider
 from ..runtime.sink import logger
 from ..runtime.tasks import OwnedTasks, outcome
+from ..telemetry import Telemetry
 from ._config import EmbeddedConfig, MemoryConfig
 from ._durable import DurableHub
 from ._folders import close_hub, open_hub
 from ._hub import hub
 from ._sender import MemorySender
-from ._source import MemorySource
+from ._source import MemorySource, carried_traceparent
 
 
 class MemoryPublisherProvider(RuntimePublisherProvider):
     """Publishes to topics of the broker `config.name` of this process; they come into being on first use."""
 
-    def __init__(self, config: MemoryConfig | None = None) -> None:
+    messaging_system = "messagequeue_memory"
+
+    def __init__(self, config: MemoryConfig | None = None, *, telemetry: Telemetry | None = None) -> None:
         self._config = config or MemoryConfig()
-        super().__init__("memory", self._config.publish)
+        super().__init__("memory", self._config.publish, telemetry=telemetry)
         self._hub = hub(self._config.name)
 
     async def _open_sender(self, topic: str) -> Sender:
@@ -39,13 +43,18 @@ class MemoryPublisherProvider(RuntimePublisherProvider):
 class MemoryConsumerProvider(RuntimeConsumerProvider):
     """Consumes topics of the broker `config.name` of this process; they come into being on first use."""
 
-    def __init__(self, config: MemoryConfig | None = None) -> None:
+    messaging_system = "messagequeue_memory"
+
+    def __init__(self, config: MemoryConfig | None = None, *, telemetry: Telemetry | None = None) -> None:
         self._config = config or MemoryConfig()
-        super().__init__("memory", self._config.consume)
+        super().__init__("memory", self._config.consume, telemetry=telemetry)
         self._hub = hub(self._config.name)
 
     async def _open_source(self, topic: str, options: ConsumeOptions) -> LeaseSource:
         return MemorySource(self._hub, self._hub.queue(topic, self._config), topic, self._config, options)
+
+    def _carried(self, message: Message) -> str | None:
+        return carried_traceparent(message)
 
     async def _ping(self) -> None:
         """It is there as long as the process is."""
@@ -92,9 +101,11 @@ class _Folder:
 class EmbeddedPublisherProvider(RuntimePublisherProvider):
     """Publishes to topics of the data folder `config.path`; they come into being on first use."""
 
-    def __init__(self, config: EmbeddedConfig) -> None:
+    messaging_system = "messagequeue_embedded"
+
+    def __init__(self, config: EmbeddedConfig, *, telemetry: Telemetry | None = None) -> None:
         self._config = config
-        super().__init__("embedded", config.publish)
+        super().__init__("embedded", config.publish, telemetry=telemetry)
         self._folder = _Folder(config)
 
     async def _open_sender(self, topic: str) -> Sender:
@@ -111,14 +122,19 @@ class EmbeddedPublisherProvider(RuntimePublisherProvider):
 class EmbeddedConsumerProvider(RuntimeConsumerProvider):
     """Consumes topics of the data folder `config.path`; they come into being on first use."""
 
-    def __init__(self, config: EmbeddedConfig) -> None:
+    messaging_system = "messagequeue_embedded"
+
+    def __init__(self, config: EmbeddedConfig, *, telemetry: Telemetry | None = None) -> None:
         self._config = config
-        super().__init__("embedded", config.consume)
+        super().__init__("embedded", config.consume, telemetry=telemetry)
         self._folder = _Folder(config)
 
     async def _open_source(self, topic: str, options: ConsumeOptions) -> LeaseSource:
         hub = await self._folder.hub()
         return MemorySource(hub, hub.queue(topic, self._config), topic, self._config, options)
+
+    def _carried(self, message: Message) -> str | None:
+        return carried_traceparent(message)
 
     async def _ping(self) -> None:
         await self._folder.hub()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from .._errors import ErrorCode, InvalidMessageError, MessageTooLargeError, PublishError
 from .._message import AttributeValue, Receipt
+from .._trace_header import xray_of
 from ..broker import MAX_LEASE, Envelope, Ordering, Queue, UnknownQueueError
 from ..broker.storage import StorageError
 from ..driver import Capabilities, EncodedMessage, Limits
@@ -96,7 +97,7 @@ class MemorySender:
             key=message.ordering_key,
             dedup_id=message.deduplication_key,
             delay=message.delay,
-            attributes=_envelope(at, message.attributes),
+            attributes=_envelope(at, message),
         )
         return Receipt(result.id, None if message.ordering_key is None else sequence_text(result.sequence))
 
@@ -109,12 +110,15 @@ def sequence_text(sequence: int) -> str:
     return f"{sequence:020d}"
 
 
-def _envelope(at: float, given: Mapping[str, AttributeValue] | None) -> Envelope:
+def _envelope(at: float, message: EncodedMessage) -> Envelope:
     """A handler gets numbers as text; that they were numbers is for faces that can say so."""
-    if not given:
+    given, trace = message.attributes, message.traceparent
+    if not given and trace is None:
         return Envelope(at)
+    given = given or {}
     types = {name: "Number" for name, value in given.items() if not isinstance(value, str | bytes)}
-    return Envelope(at, {name: _wire(value) for name, value in given.items()}, types or None)
+    values = {name: _wire(value) for name, value in given.items()}
+    return Envelope(at, values or None, types or None, None if trace is None else xray_of(trace))
 
 
 def _wire(value: AttributeValue) -> str | bytes:

@@ -11,6 +11,7 @@ from typing import cast
 from .._errors import ConsumeError, ErrorCode, LeaseLostError, ReceiveError, SettleError
 from .._message import Message
 from .._options import ConsumeOptions
+from .._trace_header import traceparent_of
 from ..broker import Envelope, Lease, Outcome, Queue, UnknownQueueError
 from ..broker.storage import StorageError
 from ..driver import Capabilities, Delivery, Limits
@@ -138,3 +139,10 @@ class MemorySource:
 def _envelope(lease: Lease) -> Envelope:
     """Another face of the broker puts none where there is nothing to say."""
     return cast(Envelope, lease.message.attributes or _NOTHING)
+
+
+def carried_traceparent(message: Message) -> str | None:
+    """Return what a face of the broker put beside the attributes of a message of this module, as a traceparent."""
+    lease = message.raw
+    trace = _envelope(lease).trace if isinstance(lease, Lease) else None
+    return None if trace is None else traceparent_of(trace)

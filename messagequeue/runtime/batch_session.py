@@ -14,7 +14,9 @@ from .._errors import RetryLater
 from .._message import Message
 from .._options import ConsumeOptions
 from ..driver import LeaseSource, OpeningSource
+from ..telemetry import ConsumerTelemetry
 from .dispatch import Cancelled, Held, Lanes, State
+from .observed_handling import observed_list
 from .opening import opened
 from .outcome import NotAsyncError
 from .runs import RunLanes, first
@@ -42,8 +44,9 @@ class BatchSession(Session):
         options: ConsumeOptions,
         faults: Faults,
         stats: ConsumerStats,
+        telemetry: ConsumerTelemetry | None = None,
     ) -> None:
-        super().__init__(topic, source, batches, options, faults, stats)
+        super().__init__(topic, source, batches, options, faults, stats, telemetry)
         self._batches = batches
         self._lists = 0
         self._gathering: asyncio.TimerHandle | None = None
@@ -114,7 +117,9 @@ class BatchSession(Session):
         for held in members:
             held.state = State.RUNNING
         name = f"messagequeue handler {self._topic} {members[0].id} and {len(members) - 1} more"
-        task = self._handlers.begin(self._work_list(members), name=name, ended=partial(self._list_ended, members))
+        telemetry = self._telemetry
+        work = self._work_list(members) if telemetry is None else observed_list(telemetry, members, self._work_list)
+        task = self._handlers.begin(work, name=name, ended=partial(self._list_ended, members))
         if not task.done():
             for held in members:
                 held.task = task

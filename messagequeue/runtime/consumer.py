@@ -11,7 +11,9 @@ from .._options import ConsumeOptions
 from .._protocols import ErrorSink, Handler, Middleware
 from ..driver import LeaseSource
 from ..middleware import compose
+from ..telemetry import ConsumerTelemetry
 from .batch_session import BatchSession
+from .observed_source import observed_source
 from .opening import opened
 from .session import Session
 from .shared_session import SharedSession
@@ -42,11 +44,13 @@ class RuntimeConsumer:
         on_error: ErrorSink | None = None,
         on_closed: Callable[[], None] = lambda: None,
         share: Share | None = None,
+        telemetry: ConsumerTelemetry | None = None,
     ) -> None:
         self.topic = topic
         self.options = options
         self.stats = ConsumerStats()
-        self._source = source
+        self._telemetry = telemetry
+        self._source = source if telemetry is None else observed_source(source, telemetry)
         self._handler = handler
         if not isinstance(handler, BatchHandler):
             self._handler = opened(source, compose(handler, *middleware), max_decompressed=options.max_decompressed)
@@ -64,6 +68,18 @@ class RuntimeConsumer:
     def __repr__(self) -> str:
         state = "closed" if self._closed else "consuming" if self._loop is not None else "idle"
         return f"<consumer of {self.topic!r}, {state}>"
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that were received and are neither settled nor handed back."""
+        session = self._session
+        return 0 if session is None else session.in_flight
+
+    @property
+    def blocked_keys(self) -> int:
+        """Ordering keys whose messages wait for one that failed to come back."""
+        session = self._session
+        return 0 if session is None else session.blocked_keys
 
     async def consume(self) -> None:
         """See `Consumer.consume()`.  May be called again after it returned."""
@@ -94,12 +110,13 @@ class RuntimeConsumer:
             raise
 
     def _new_session(self) -> Session:
-        handler = self._handler
+        handler, options, faults, stats = self._handler, self.options, self._faults, self.stats
+        telemetry = self._telemetry
         if isinstance(handler, BatchHandler):
-            return BatchSession(self.topic, self._source, handler, self.options, self._faults, self.stats)
+            return BatchSession(self.topic, self._source, handler, options, faults, stats, telemetry)
         if self._share is not None:
-            return SharedSession(self._share, self.topic, self._source, handler, self.options, self._faults, self.stats)
-        return Session(self.topic, self._source, handler, self.options, self._faults, self.stats)
+            return SharedSession(self._share, self.topic, self._source, handler, options, faults, stats, telemetry)
+        return Session(self.topic, self._source, handler, options, faults, stats, telemetry)
 
     def stop(self) -> None:
         """

@@ -7,16 +7,20 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
-from typing import Self, Unpack
+from typing import ClassVar, Self, Unpack
 
 from .._batch import BatchHandler
-from .._errors import ClosedError, ConfigurationError, ErrConsumerAlreadyRegistered
+from .._errors import ClosedError, ConfigurationError, ErrConsumerAlreadyRegistered, UnsupportedOptionError
+from .._message import Message
 from .._options import ConsumeKwargs, ConsumeOptions, refuse_unknown
 from .._protocols import ErrorSink, Handler, Middleware
 from ..driver import LeaseSource
 from ..middleware import compose
+from ..telemetry import Destination, Telemetry
 from .consumer import RuntimeConsumer
+from .readings import Watches, consumer_readings
 from .sharing import Share
 from .sink import logger
 from .tasks import OwnedTasks, outcome
@@ -30,11 +34,16 @@ class RuntimeConsumerProvider(ABC):
     Args:
         name: The provider's name, for error texts.
         options: What holds for every consumer that does not say otherwise.
+        telemetry: Is told of what is consumed; None for nobody.
     """
 
-    def __init__(self, name: str, options: ConsumeOptions | None = None) -> None:
+    #: As `RuntimePublisherProvider.messaging_system`.
+    messaging_system: ClassVar[str] = ""
+
+    def __init__(self, name: str, options: ConsumeOptions | None = None, *, telemetry: Telemetry | None = None) -> None:
         self.name = name
         self.options = options or ConsumeOptions()
+        self._watches = Watches(telemetry)
         self._consumers: dict[str, RuntimeConsumer | None] = {}
         self._closing: asyncio.Task[None] | None = None
         self._tasks = OwnedTasks(logger)
@@ -56,6 +65,14 @@ class RuntimeConsumerProvider(ABC):
     def _topic_key(self, topic: str) -> str:
         """What makes two topics the same one."""
         return topic
+
+    def _destination(self, topic: str) -> Destination:
+        """Return how telemetry names *topic*; "" is the provider as a whole."""
+        return Destination(system=self.messaging_system or self.name, name=topic)
+
+    def _carried(self, message: Message) -> str | None:
+        """Return the traceparent that the broker carried beside the attributes of *message*, or None."""
+        return None
 
     async def new_consumer(
         self,
@@ -115,6 +132,7 @@ class RuntimeConsumerProvider(ABC):
         except BaseException:
             del self._consumers[key]
             raise
+        telemetry, where = self._watches.telemetry, self._destination(topic)
         consumer = RuntimeConsumer(
             topic,
             source,
@@ -123,8 +141,10 @@ class RuntimeConsumerProvider(ABC):
             on_error=on_error,
             on_closed=lambda: self._forget(key),
             share=share,
+            telemetry=None if telemetry is None else telemetry.consumer(where, carried=self._carried),
         )
         self._consumers[key] = consumer
+        self._watches.add(key, where, partial(consumer_readings, consumer))
         return consumer
 
     async def _open(self, topic: str, options: ConsumeOptions) -> LeaseSource:
@@ -132,10 +152,16 @@ class RuntimeConsumerProvider(ABC):
         if self._closing is not None:  # close() came first and waits for this
             await source.close()
             self._refuse_closed()
+        if options.on_failure != "block" and not source.capabilities.ordering:
+            await source.close()
+            raise UnsupportedOptionError(
+                f"on_failure={options.on_failure!r} is for a topic that keeps order; {topic!r} does not: leave it out"
+            )
         return source
 
     def _forget(self, key: str) -> None:
         self._consumers.pop(key, None)
+        self._watches.end(key)
 
     def _refuse_closed(self) -> None:
         if self._closed or self._closing is not None:

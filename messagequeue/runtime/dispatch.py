@@ -145,6 +145,10 @@ class Lanes:
             return now
         return min((block.until for block in self._blocks.values() if now < block.until + LATE), default=None)
 
+    def blocked(self, now: float) -> int:
+        """Keys of which a message failed that is not back; may be called from any thread."""
+        return sum(now < block.until for block in list(self._blocks.values()))
+
     def _over(self, held: Held) -> None:
         if held.returned:
             held.returned = False

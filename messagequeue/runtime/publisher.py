@@ -112,7 +112,7 @@ class RuntimePublisher:
         self._submit(entry)
         return await confirmation
 
-    def publish_nowait(self, data: object, /, **options: Unpack[PublishKwargs]) -> asyncio.Future[Receipt]:
+    def publish_nowait(self, data: object, /, **options: Unpack[PublishKwargs]) -> PendingReceipt:
         """See `Publisher.publish_nowait()`.  Cancelling the future withdraws the message where it has not left yet."""
         if self._full():
             self._refuse_stopped()

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 from .._codec import Codec
 from .._compression import require_compression
 from .._errors import ClosedError
 from .._options import PublishOptions
 from ..driver import Sender
+from ..telemetry import Destination, Telemetry
 from .answers import logger
+from .observed_publisher import ObservedPublisher
 from .publisher import RuntimePublisher
+from .readings import Watches, publisher_readings
 from .tasks import OwnedTasks, outcome
 from .topics import check_topic
 
@@ -26,16 +30,28 @@ class RuntimePublisherProvider(ABC):
         name: The provider's name, for error texts.
         options: How every publisher gathers and sends.
         codec: Encodes the data; `JSONCodec` where None.
+        telemetry: Is told of what is published; None for nobody.
 
     Raises:
         ConfigurationError: the compression that *options* ask for is not installed.
     """
 
-    def __init__(self, name: str, options: PublishOptions | None = None, *, codec: Codec | None = None) -> None:
+    #: What telemetry calls the kind of broker, OpenTelemetry's `messaging.system`; the provider's name where empty.
+    messaging_system: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        name: str,
+        options: PublishOptions | None = None,
+        *,
+        codec: Codec | None = None,
+        telemetry: Telemetry | None = None,
+    ) -> None:
         self.name = name
         self.options = options or PublishOptions()
         require_compression(self.options.compression)
         self._codec = codec
+        self._watches = Watches(telemetry)
         self._publishers: dict[str, RuntimePublisher] = {}
         self._opening: dict[str, asyncio.Task[RuntimePublisher]] = {}
         self._closing: asyncio.Task[None] | None = None
@@ -56,6 +72,10 @@ class RuntimePublisherProvider(ABC):
     def _topic_key(self, topic: str) -> str:
         """What makes two topics the same one.  Raises `ConfigurationError` where *topic* cannot be one."""
         return topic
+
+    def _destination(self, topic: str) -> Destination:
+        """Return how telemetry names *topic*; "" is the provider as a whole."""
+        return Destination(system=self.messaging_system or self.name, name=topic)
 
     async def new_publisher(self, topic: str) -> RuntimePublisher:
         """
@@ -79,11 +99,19 @@ class RuntimePublisherProvider(ABC):
         try:
             if (previous := self._publishers.pop(key, None)) is not None:
                 await _stop_quietly(previous)
-            publisher = RuntimePublisher(topic, await self._open_sender(topic), self.options, self._codec)
-            self._publishers[key] = publisher
+            publisher = self._publishers[key] = self._make(key, topic, await self._open_sender(topic))
             return publisher
         finally:
             del self._opening[key]
+
+    def _make(self, key: str, topic: str, sender: Sender) -> RuntimePublisher:
+        telemetry = self._watches.telemetry
+        if telemetry is None:
+            return RuntimePublisher(topic, sender, self.options, self._codec)
+        where = self._destination(topic)
+        publisher = ObservedPublisher(topic, sender, telemetry.publisher(where), self.options, self._codec)
+        self._watches.add(key, where, partial(publisher_readings, publisher.stats))
+        return publisher
 
     def _refuse_closed(self) -> None:
         if self._closing is not None:
@@ -107,6 +135,7 @@ class RuntimePublisherProvider(ABC):
             stops = (publisher.stop() for publisher in self._publishers.values())
             results = await asyncio.gather(*stops, return_exceptions=True)
         finally:
+            self._watches.end_all()
             await self._release()
         for result in results:
             if result is not None:

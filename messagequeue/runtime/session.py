@@ -1,7 +1,7 @@
 """
 One run of a consumer, from `consume()` to its end: joins polling, dispatch, leases and settling, and drains them.
 
-Reads top-down: `run`, what arrives, what is handled, what follows, what is lost, the end.
+Reads top-down: `run`, what arrives, what is handled, what follows, what is lost.  The end is `ending`'s.
 """
 
 from __future__ import annotations
@@ -17,24 +17,21 @@ from .._errors import HandlerError, LeaseLostError, MessageQueueError
 from .._options import ConsumeOptions
 from .._protocols import Handler
 from ..driver import Delivery, LeaseSource
+from ..telemetry import ConsumerTelemetry
 from .ahead import Ahead
-from .breaker import Breaker, Circuit
 from .dispatch import Cancelled, Held, Lanes, State
+from .ending import Ending
 from .following import Following
+from .guard import Guard
 from .heartbeat import Heart
 from .leases import LeaseBook, LeaseTerms, terms_of
-from .outcome import NotAsyncError, breaks
+from .observed_handling import observed
+from .outcome import NotAsyncError
 from .polling import Polling
 from .settling import Settling
 from .sink import Faults, logger
 from .stats import ConsumerStats
 from .tasks import OwnedTasks
-
-#: Seconds that a cancelled handler has to unwind at shutdown before it is given up.
-UNWIND_GRACE = 5.0
-
-#: Seconds that deletes and releases have at shutdown once nothing is handled any more, and after a cancellation.
-SETTLE_GRACE, ABORT_GRACE = 15.0, 5.0
 
 #: Seconds after which a handler that ignores its cancellation is reported.
 STUBBORN_AFTER = 5.0
@@ -59,6 +56,7 @@ class Session:
         options: ConsumeOptions,
         faults: Faults,
         stats: ConsumerStats,
+        telemetry: ConsumerTelemetry | None = None,
     ) -> None:
         self._topic = topic
         self._source = source
@@ -66,6 +64,7 @@ class Session:
         self._options = options
         self._faults = faults
         self._stats = stats
+        self._telemetry = telemetry
         self._loop = asyncio.get_running_loop()
         self._lanes = self._new_lanes(ordered=source.capabilities.ordering)
         self._held: dict[str, Held] = {}
@@ -73,7 +72,7 @@ class Session:
         self._running = 0
         self._stopping = False
         self._pumping = False
-        self._breaker = Breaker.of(options)
+        self._guard = Guard.of(options, stats, topic, on_opened=self._on_opened)
         self._slots = options.concurrency + options.prefetch
         self._book = LeaseBook(LeaseTerms(lease=1.0, interval=None))
         self._settling = Settling(
@@ -97,12 +96,19 @@ class Session:
             handled=self._handled,
         )
         self._ahead = Ahead.of(options, source.limits)
-        self._polling = Polling(
-            source,
-            options,
-            faults,
-            stats,
-            topic,
+        self._polling = self._new_polling()
+        self._heart: Heart | None = None
+
+    def _new_lanes(self, *, ordered: bool) -> Lanes:
+        return Lanes(ordered=ordered)
+
+    def _new_polling(self) -> Polling:
+        return Polling(
+            self._source,
+            self._options,
+            self._faults,
+            self._stats,
+            self._topic,
             room=self._room,
             awaited=self._lanes.awaited,
             on_deliveries=self._on_deliveries,
@@ -110,10 +116,6 @@ class Session:
             on_launched=self._on_launched,
             on_answered=self._on_answered,
         )
-        self._heart: Heart | None = None
-
-    def _new_lanes(self, *, ordered: bool) -> Lanes:
-        return Lanes(ordered=ordered)
 
     def stop(self) -> None:
         """Begin no more receives and start no more handlers; `run()` drains and returns."""
@@ -123,6 +125,16 @@ class Session:
     def runs(self, task: asyncio.Task[Any] | None) -> bool:
         """Whether *task* is that of a handler."""
         return task in self._handlers
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that were received and are neither settled nor handed back."""
+        return len(self._held) + self._settling.pending
+
+    @property
+    def blocked_keys(self) -> int:
+        """Ordering keys whose messages wait for one that failed; may be read from any thread."""
+        return self._lanes.blocked(self._loop.time())
 
     async def run(self) -> None:
         """
@@ -138,28 +150,43 @@ class Session:
             return
         self._book = LeaseBook(terms_of(self._options, lease, self._topic, self._source.capabilities.max_lease))
         self._heart = Heart(self._source, self._book, self._stats, self._topic, on_lost=self._on_lost)
+        ending = self._ending()
         async with asyncio.TaskGroup() as services:
             beats = services.create_task(self._heart.run(), name=f"messagequeue heartbeats {self._topic}")
             polls = services.create_task(self._polling.run(), name=f"messagequeue polling {self._topic}")
             try:
                 fatal = await polls
-                await self._drain()
+                await ending.drain()
             except BaseException:
-                await self._abort()
+                await ending.abort()
                 raise
             finally:
                 beats.cancel()
-                await self._close()
+                await ending.close()
         if fatal is not None:
             raise fatal
+
+    def _ending(self) -> Ending:
+        return Ending(
+            self._topic,
+            self._options,
+            stop=self.stop,
+            held=self._held,
+            handlers=self._handlers,
+            book=self._book,
+            lanes=self._lanes,
+            polling=self._polling,
+            settling=self._settling,
+            following=self._following,
+        )
 
     # -- what arrives
 
     def _room(self) -> int:
         """Messages that may be received now."""
         room = self._space()
-        if self._breaker is not None:
-            room = self._breaker.room(self._loop.time(), room, self._running + self._lanes.ready + self._lanes.behind)
+        if self._guard is not None:
+            room = self._guard.room(self._loop.time(), room, self._running + self._lanes.ready + self._lanes.behind)
         return room
 
     def _space(self) -> int:
@@ -183,7 +210,7 @@ class Session:
             if self._renewed(delivery, now):
                 continue
             held = Held(delivery, self._lanes.key_of(delivery), now, deadline)
-            if self._stopping or self._is_open():
+            if self._stopping or (self._guard is not None and self._guard.is_open):
                 late.append(held)
             elif self._admit(held, now):
                 admitted.append(held)
@@ -254,7 +281,9 @@ class Session:
         self._running += 1
         held.state = State.RUNNING
         name, ended = f"messagequeue handler {self._topic} {held.id}", partial(self._ended, held)
-        task = self._handlers.begin(self._work(held), name=name, ended=ended)
+        telemetry = self._telemetry
+        work = self._work(held) if telemetry is None else observed(telemetry, held, self._work)
+        task = self._handlers.begin(work, name=name, ended=ended)
         if not task.done():
             held.task = task
 
@@ -315,38 +344,17 @@ class Session:
 
     def _follow(self, held: Held, raised: BaseException | None) -> None:
         """Do what the end of the handler asks for."""
-        if self._breaker is not None:
-            self._judge(self._breaker, held, raised)
+        if self._guard is not None:
+            self._guard.judge(self._loop.time(), held, raised)
         if raised is None and held.cancelled is None:
             self._stats.handled += 1
             self._settling.settle(held)
         else:
             self._following.follow(held, raised)
 
-    # -- what fails too often
-
-    def _is_open(self) -> bool:
-        return self._breaker is not None and self._breaker.state is Circuit.OPEN
-
-    def _judge(self, breaker: Breaker, held: Held, raised: BaseException | None) -> None:
-        """Let the breaker know, and stop or begin to receive where it says so."""
-        failed = breaks(raised, self._options) and held.cancelled in (None, Cancelled.TIMEOUT)
-        if raised is not None and not failed:
-            return
-        if not breaker.saw(self._loop.time(), held.received_at, failed=failed):
-            return
-        self._stats.breaker_open = breaker.state is not Circuit.CLOSED
-        if breaker.state is Circuit.CLOSED:
-            logger.info("topic %s: handlers work again; receiving goes on", self._topic, extra={"topic": self._topic})
-            return
-        logger.warning(
-            "topic %s: too many handlers fail; nothing is received for %g s, then one message is tried",
-            self._topic,
-            breaker.pause,
-            extra={"topic": self._topic},
-        )
-        self._stats.breaker_opened += 1
-        self._loop.call_later(breaker.pause, self._polling.wake)
+    def _on_opened(self, pause: float) -> None:
+        """Too much fails: hand back what has not started, and receive again after *pause* seconds."""
+        self._loop.call_later(pause, self._polling.wake)
         self._following.hand_back(self._lanes.drain())
 
     def _on_kept(self, held: Held, back_at: float | None) -> None:
@@ -374,69 +382,3 @@ class Session:
                 self._pump()
             case State.FINISHING:
                 pass  # lost together with an earlier one of its key, which took it along
-
-    # -- the end
-
-    async def _drain(self) -> None:
-        """
-        Hand back what has not started, wait for what runs, and send what was earned.
-
-        Handlers have `drain_timeout`; parked receives end by themselves, whatever that is.
-        """
-        self.stop()
-        self._following.hand_back(self._lanes.drain())
-        async with asyncio.TaskGroup() as ends:
-            ends.create_task(self._polling.finish(), name=f"messagequeue last receives {self._topic}")
-            ends.create_task(self._drain_handlers(), name=f"messagequeue drain {self._topic}")
-        await self._settle_rest(SETTLE_GRACE)
-
-    async def _drain_handlers(self) -> None:
-        if tasks := set(self._handlers):
-            await asyncio.wait(tasks, timeout=self._options.drain_timeout)
-        await self._cancel_handlers()
-
-    async def _abort(self) -> None:
-        """The same at once.  A receive that is torn down may strand a message until its lease ends."""
-        self.stop()
-        self._following.hand_back(self._lanes.drain())
-        await self._polling.close()
-        await self._cancel_handlers()
-        await self._settle_rest(ABORT_GRACE)
-
-    async def _settle_rest(self, grace: float) -> None:
-        try:
-            async with asyncio.timeout(grace):
-                await self._settling.idle()
-        except TimeoutError:
-            logger.error("topic %s: %d messages could not be settled in time", self._topic, self._settling.pending)
-
-    async def _close(self) -> None:
-        """End every task of this session, also where a second cancellation cut the drain short."""
-        self._cancel_running()
-        try:
-            await self._polling.close()
-        finally:
-            await self._settling.close()
-
-    def _cancel_running(self) -> list[Held]:
-        running = [held for held in self._held.values() if held.state is State.RUNNING]
-        for held in running:
-            if held.cancelled is None and held.task is not None:
-                held.cancelled = Cancelled.DRAIN
-                held.task.cancel()
-        return running
-
-    async def _cancel_handlers(self) -> None:
-        running = self._cancel_running()
-        tasks = set(self._handlers)
-        if tasks:
-            await asyncio.wait(tasks, timeout=UNWIND_GRACE)
-        for held in running:
-            if held.state is State.RUNNING:
-                self._book.remove(held)
-                self._following.tell(
-                    HandlerError,
-                    f"the handler of message {held.id} ignores its cancellation and was given up at shutdown; the "
-                    "message comes back when its lease ends",
-                    held,
-                )

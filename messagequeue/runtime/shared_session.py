@@ -7,6 +7,7 @@ import asyncio
 from .._options import ConsumeOptions
 from .._protocols import Handler
 from ..driver import LeaseSource
+from ..telemetry import ConsumerTelemetry
 from .dispatch import Held
 from .session import HELD_PER_SLOT, Session
 from .sharing import QUIET_AFTER, Share
@@ -30,8 +31,9 @@ class SharedSession(Session):
         options: ConsumeOptions,
         faults: Faults,
         stats: ConsumerStats,
+        telemetry: ConsumerTelemetry | None = None,
     ) -> None:
-        super().__init__(topic, source, handler, options, faults, stats)
+        super().__init__(topic, source, handler, options, faults, stats, telemetry)
         self._share = share
 
     async def run(self) -> None:

@@ -59,6 +59,7 @@ class FakeSource:
     calls: list[tuple[float, str, tuple[object, ...]]] = field(default_factory=list)
     stored: list[Stored] = field(default_factory=list)
     buried: list[tuple[str, str]] = field(default_factory=list)
+    bury_errors: list[str | None] = field(default_factory=list)
     settled_ids: list[str] = field(default_factory=list)
     parked: int = 0
     most_parked: int = 0
@@ -226,12 +227,15 @@ class FakeSource:
     async def dead_letter(
         self, lease: object, message: Message, /, *, reason: str, error: str | None = None
     ) -> ConsumeError | None:
-        await self._enter("dead_letter", lease)
+        scripted = await self._enter("dead_letter", lease)
+        if scripted is not None:
+            return scripted  # type: ignore[return-value]
         item = self._find(lease)
         if item is None:
             return SettleError("stale")
         self.stored.remove(item)
         self.buried.append((item.id, reason))
+        self.bury_errors.append(error)
         return None
 
     async def close(self) -> None:

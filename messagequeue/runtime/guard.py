@@ -1,0 +1,74 @@
+"""A consumer's circuit breaker at work: what it is told, and who hears of it; when it opens is `breaker`'s to say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .._options import ConsumeOptions
+from .breaker import Breaker, Circuit
+from .dispatch import Cancelled, Held
+from .outcome import breaks
+from .sink import logger
+from .stats import ConsumerStats
+
+
+class Guard:
+    """
+    Keeps a consumer from receiving what it cannot handle.
+
+    Args:
+        on_opened: Called when it opens, with the seconds until one message is tried.
+    """
+
+    def __init__(
+        self,
+        breaker: Breaker,
+        options: ConsumeOptions,
+        stats: ConsumerStats,
+        topic: str,
+        *,
+        on_opened: Callable[[float], None],
+    ) -> None:
+        self._breaker = breaker
+        self._options = options
+        self._stats = stats
+        self._topic = topic
+        self._on_opened = on_opened
+
+    @classmethod
+    def of(
+        cls, options: ConsumeOptions, stats: ConsumerStats, topic: str, *, on_opened: Callable[[float], None]
+    ) -> Guard | None:
+        """Return what *options* ask for."""
+        breaker = Breaker.of(options)
+        return None if breaker is None else cls(breaker, options, stats, topic, on_opened=on_opened)
+
+    @property
+    def is_open(self) -> bool:
+        """Nothing is to be received or kept."""
+        return self._breaker.state is Circuit.OPEN
+
+    def room(self, now: float, room: int, held: int) -> int:
+        """See `Breaker.room()`."""
+        return self._breaker.room(now, room, held)
+
+    def judge(self, now: float, held: Held, raised: BaseException | None) -> None:
+        """Take note of how a handler ended, and open or close where that decides it."""
+        failed = breaks(raised, self._options) and held.cancelled in (None, Cancelled.TIMEOUT)
+        if raised is not None and not failed:
+            return
+        breaker = self._breaker
+        if not breaker.saw(now, held.received_at, failed=failed):
+            return
+        self._stats.breaker_open = breaker.state is not Circuit.CLOSED
+        if breaker.state is Circuit.CLOSED:
+            logger.info("topic %s: handlers work again; receiving goes on", self._topic, extra={"topic": self._topic})
+            return
+        logger.warning(
+            "topic %s: too many handlers fail; nothing is received for %g s, then one message is tried",
+            self._topic,
+            breaker.pause,
+            extra={"topic": self._topic},
+        )
+        self._stats.breaker_opened += 1
+        self._on_opened(breaker.pause)
