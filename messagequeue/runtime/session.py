@@ -1,7 +1,7 @@
 """
 One run of a consumer, from `consume()` to its end: joins polling, dispatch, leases and settling, and drains them.
 
-Reads top-down: `run`, what arrives, what is handled, what follows, what is lost, the end.
+Reads top-down: `run`, what arrives, what is handled, what follows, what is lost.  The end is `ending`'s.
 """
 
 from __future__ import annotations
@@ -9,17 +9,20 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from types import CoroutineType
 from typing import Any
 
 from .._errors import HandlerError, LeaseLostError, MessageQueueError
+from .._message import Message
 from .._options import ConsumeOptions
 from .._protocols import Handler
 from ..driver import Delivery, LeaseSource
 from ..telemetry import ConsumerTelemetry
 from .ahead import Ahead
 from .dispatch import Cancelled, Held, Lanes, State
+from .ending import Ending
 from .following import Following
 from .guard import Guard
 from .heartbeat import Heart
@@ -31,12 +34,6 @@ from .settling import Settling
 from .sink import Faults, logger
 from .stats import ConsumerStats
 from .tasks import OwnedTasks
-
-#: Seconds that a cancelled handler has to unwind at shutdown before it is given up.
-UNWIND_GRACE = 5.0
-
-#: Seconds that deletes and releases have at shutdown once nothing is handled any more, and after a cancellation.
-SETTLE_GRACE, ABORT_GRACE = 15.0, 5.0
 
 #: Seconds after which a handler that ignores its cancellation is reported.
 STUBBORN_AFTER = 5.0
@@ -131,6 +128,12 @@ class Session:
         """Whether *task* is that of a handler."""
         return task in self._handlers
 
+    def note_opened(self, message: Message) -> None:
+        """What is said of a message from now on, to error sinks too, is said of this form of it."""
+        held = self._held.get(message.id)
+        if held is not None:
+            held.delivery = replace(held.delivery, message=message)
+
     @property
     def in_flight(self) -> int:
         """Messages that were received and are neither settled nor handed back."""
@@ -155,20 +158,35 @@ class Session:
             return
         self._book = LeaseBook(terms_of(self._options, lease, self._topic, self._source.capabilities.max_lease))
         self._heart = Heart(self._source, self._book, self._stats, self._topic, on_lost=self._on_lost)
+        ending = self._ending()
         async with asyncio.TaskGroup() as services:
             beats = services.create_task(self._heart.run(), name=f"messagequeue heartbeats {self._topic}")
             polls = services.create_task(self._polling.run(), name=f"messagequeue polling {self._topic}")
             try:
                 fatal = await polls
-                await self._drain()
+                await ending.drain()
             except BaseException:
-                await self._abort()
+                await ending.abort()
                 raise
             finally:
                 beats.cancel()
-                await self._close()
+                await ending.close()
         if fatal is not None:
             raise fatal
+
+    def _ending(self) -> Ending:
+        return Ending(
+            self._topic,
+            self._options,
+            stop=self.stop,
+            held=self._held,
+            handlers=self._handlers,
+            book=self._book,
+            lanes=self._lanes,
+            polling=self._polling,
+            settling=self._settling,
+            following=self._following,
+        )
 
     # -- what arrives
 
@@ -372,69 +390,3 @@ class Session:
                 self._pump()
             case State.FINISHING:
                 pass  # lost together with an earlier one of its key, which took it along
-
-    # -- the end
-
-    async def _drain(self) -> None:
-        """
-        Hand back what has not started, wait for what runs, and send what was earned.
-
-        Handlers have `drain_timeout`; parked receives end by themselves, whatever that is.
-        """
-        self.stop()
-        self._following.hand_back(self._lanes.drain())
-        async with asyncio.TaskGroup() as ends:
-            ends.create_task(self._polling.finish(), name=f"messagequeue last receives {self._topic}")
-            ends.create_task(self._drain_handlers(), name=f"messagequeue drain {self._topic}")
-        await self._settle_rest(SETTLE_GRACE)
-
-    async def _drain_handlers(self) -> None:
-        if tasks := set(self._handlers):
-            await asyncio.wait(tasks, timeout=self._options.drain_timeout)
-        await self._cancel_handlers()
-
-    async def _abort(self) -> None:
-        """The same at once.  A receive that is torn down may strand a message until its lease ends."""
-        self.stop()
-        self._following.hand_back(self._lanes.drain())
-        await self._polling.close()
-        await self._cancel_handlers()
-        await self._settle_rest(ABORT_GRACE)
-
-    async def _settle_rest(self, grace: float) -> None:
-        try:
-            async with asyncio.timeout(grace):
-                await self._settling.idle()
-        except TimeoutError:
-            logger.error("topic %s: %d messages could not be settled in time", self._topic, self._settling.pending)
-
-    async def _close(self) -> None:
-        """End every task of this session, also where a second cancellation cut the drain short."""
-        self._cancel_running()
-        try:
-            await self._polling.close()
-        finally:
-            await self._settling.close()
-
-    def _cancel_running(self) -> list[Held]:
-        running = [held for held in self._held.values() if held.state is State.RUNNING]
-        for held in running:
-            if held.cancelled is None and held.task is not None:
-                held.cancelled = Cancelled.DRAIN
-                held.task.cancel()
-        return running
-
-    async def _cancel_handlers(self) -> None:
-        running = self._cancel_running()
-        tasks = set(self._handlers)
-        if tasks:
-            await asyncio.wait(tasks, timeout=UNWIND_GRACE)
-        for held in running:
-            if held.state is State.RUNNING:
-                self._book.remove(held)
-                self._following.tell(
-                    HandlerError,
-                    f"the handler of message {held.id} ignores its cancellation and was given up at shutdown; the "
-                    "message comes back when its lease ends",
-                    held,
-                )
