@@ -251,7 +251,12 @@ class ReceiveError(ConsumeError):
 
 
 class DecodeError(ConsumeError, ValueError):
-    """A message's body or attributes cannot be read; it was not given to the handler and not deleted."""
+    """
+    A message's body or attributes cannot be read; it was not given to the handler and not deleted.
+
+    With `retryable` set it may be readable next time: its body is elsewhere and could not be had now.  What is decided
+    about messages that cannot be read (`ConsumeOptions.undecodable`) is not about those.
+    """
 
     default_code = ErrorCode.DECODE
 

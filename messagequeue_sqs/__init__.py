@@ -6,11 +6,21 @@ from typing import TYPE_CHECKING
 
 from ._config import SQSConfig
 from ._provider import PROVIDER, SQSConsumerProvider, SQSPublisherProvider
+from ._s3_api import PayloadStats
+from ._s3_config import S3Payloads
 
 if TYPE_CHECKING:
     from .server import SQSServer
 
-__all__ = ["PROVIDER", "SQSConfig", "SQSConsumerProvider", "SQSPublisherProvider", "SQSServer"]
+__all__ = [
+    "PROVIDER",
+    "PayloadStats",
+    "S3Payloads",
+    "SQSConfig",
+    "SQSConsumerProvider",
+    "SQSPublisherProvider",
+    "SQSServer",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -4,8 +4,8 @@ The only module that knows the AWS SDK: clients, regions, endpoints, pools and t
 The SDK is imported when the first queue is opened.  One session per provider holds the credentials, which the SDK
 refreshes; keys are never copied out of it.
 
-Two clients per region, because a client's connections are one pool: long polls would take them all and let deletes and
-heartbeats wait (the SDK's default is a pool of 10).
+Two clients of SQS per region, because a client's connections are one pool: long polls would take them all and let
+deletes and heartbeats wait (the SDK's default is a pool of 10).  Other services have one.
 """
 
 from __future__ import annotations
@@ -160,6 +160,7 @@ class Clients:
         self._config = config
         self._session: Any = session
         self._open: dict[tuple[str | None, _Purpose], SqsApi] = {}
+        self._others: dict[str, Any] = {}
         self._stats: list[TransportStats] = []
         self._opening: asyncio.Lock | None = None
         self._exits = AsyncExitStack()
@@ -174,6 +175,32 @@ class Clients:
         """Return the client for receives."""
         return await self._get(queue, "receives")
 
+    async def other(
+        self, service: str, address: str | None, region: str | None, queue: Queue | None = None, **config: Any
+    ) -> Any:
+        """
+        Return the SDK's client of another service, opened with the first call of this provider.
+
+        Args:
+            service: As the SDK names it, such as `s3`.
+            address: Its endpoint; None: the SDK's own, which looks at AWS_ENDPOINT_URL.
+            region: None: that of *queue*, in the order of `SQSConfig`.
+            config: For the client's `AioConfig`.
+        """
+        async with self._lock():
+            if self._closed:
+                raise ClosedError("the provider is closed: make a new one")
+            try:
+                if service not in self._others:
+                    self._others[service] = await self._make_other(
+                        service, address, region or self._region(queue), config
+                    )
+            except MessageQueueError:
+                raise
+            except Exception as error:
+                raise _setup_error(error) from error
+            return self._others[service]
+
     def stats(self) -> TransportStats:
         """Return what became of the calls so far, those of closed clients included."""
         return sum(self._stats, TransportStats())
@@ -183,6 +210,7 @@ class Clients:
         self._closed = True
         async with self._lock():
             self._open.clear()
+            self._others.clear()
             await self._exits.aclose()
 
     async def _get(self, queue: Queue | None, purpose: _Purpose) -> SqsApi:
@@ -251,10 +279,29 @@ class Clients:
             self._exits.push_async_exit(unless_refused.pop_all())
         return self._shortened(api)
 
+    async def _make_other(self, service: str, address: str | None, region: str | None, config: dict[str, Any]) -> Any:
+        region = region or (_SIGNING_REGION if address is not None else None)
+        where = {} if address is None else {"endpoint_url": address}
+        context = self._get_session().client(
+            service, region_name=region, config=client_config(self._config, "calls", **config), **where
+        )
+        return await self._exits.enter_async_context(context)
+
     def _shortened(self, api: BotoApi) -> SqsApi:
         if self._config.transport == "sdk":
             return api
-        fast = FastApi(api, Sdk(api.client), translate, tell=self._tell, strict=self._config.transport == "fast")
+        strict = self._config.transport == "fast"
+        try:
+            fast = FastApi(api, Sdk(api.client), translate, tell=self._tell, strict=strict)
+        except Exception as error:  # a version of the SDK that is built otherwise
+            if strict:
+                raise ConfigurationError(
+                    f"transport='fast' does not know this version of the AWS SDK ({type(error).__name__}): "
+                    "use transport='auto'"
+                ) from error
+            text = "this version of the AWS SDK is not known (%s): calls to %s go through it alone"
+            self._tell("unknown SDK", logging.INFO, text, type(error).__name__, api.endpoint)
+            return api
         self._stats.append(fast.stats)
         self._exits.push_async_callback(fast.close)
         return fast
@@ -283,12 +330,12 @@ class Clients:
             event.log(text, *args, exc_info=None, to=None, **values)
 
 
-def client_config(config: SQSConfig, purpose: _Purpose) -> Any:
-    """Return the `AioConfig` of a client: the user's, with pool and time limits for its purpose."""
+def client_config(config: SQSConfig, purpose: _Purpose, **preset: Any) -> Any:
+    """Return the `AioConfig` of a client: *preset*, the user's, and pool and time limits for its purpose."""
     from aiobotocore.config import AioConfig
 
     given = config.client_config
-    base = AioConfig(connector_args=getattr(given, "connector_args", None))
+    base = AioConfig(connector_args=getattr(given, "connector_args", None), **preset)
     merged: Any = base if given is None else base.merge(given)
     pool = RECEIVE_CONNECTIONS if purpose == "receives" else CALL_CONNECTIONS
     made = merged.merge(

@@ -10,6 +10,7 @@ from messagequeue._options import ConsumeOptions, PublishOptions, check_options,
 
 from ._limits import WAIT_MAX
 from ._queue import split_url
+from ._s3_config import S3Payloads, text_or_none
 
 if TYPE_CHECKING:
     from botocore.config import Config
@@ -34,6 +35,7 @@ class SQSConfig:
     servers need for the signature only.
 
     Attributes:
+        payloads: Where bodies go that are too large for a queue; off unless it names a bucket.
         client_config: A `botocore.config.Config` for the SDK's clients: retries, proxies, user agent and so on.  Its
             `read_timeout` holds for receives too, unless it is shorter than the long poll; pools are sized here.
 
@@ -69,37 +71,30 @@ class SQSConfig:
         optional=True,
     )
     transport: Literal["auto", "fast", "sdk"] = option(
-        "sdk",
-        "How sends, receives, deletes and prolongations travel: `sdk`, the AWS SDK alone; `auto`, a short path of less "
-        "work where it does what the SDK would do, else the SDK; `fast`, the short path or an error.",
+        "auto",
+        "How sends, receives, deletes and prolongations travel: `auto`, a short path of less work where it does what "
+        "the SDK would do, else the SDK; `fast`, the short path or an error; `sdk`, the AWS SDK alone.",
     )
     verify_checksums: bool = option(True, "Compare the MD5s that SQS returns with what was sent and received.")
+    payloads: S3Payloads = field(default=S3Payloads())
     consume: ConsumeOptions = field(default=ConsumeOptions())
     publish: PublishOptions = field(default=PublishOptions())
     client_config: Config | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("queue_address", "region", "profile"):
-            object.__setattr__(self, name, _text_or_none(name, getattr(self, name)))
+            object.__setattr__(self, name, text_or_none(name, getattr(self, name)))
         check_options(self)
         if self.transport not in TRANSPORTS:
             raise ConfigurationError(f"transport={self.transport!r}: give one of {', '.join(TRANSPORTS)}")
         if self.queue_address is not None:
             split_url("queue_address", self.queue_address, _ADDRESS_ADVICE)
+        _check_type("payloads", self.payloads, S3Payloads)
         _check_type("consume", self.consume, ConsumeOptions)
         _check_type("publish", self.publish, PublishOptions)
         # By what it can do: the SDK is not imported for a configuration.
         if self.client_config is not None and not callable(getattr(self.client_config, "merge", None)):
             raise ConfigurationError(f"client_config is a {type(self.client_config).__name__}: give a botocore Config")
-
-
-def _text_or_none(name: str, value: object) -> str | None:
-    # A template that was not filled in gives "": not set, rather than an address of nothing.
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise ConfigurationError(f"{name} is a {type(value).__name__}: give text, or None")
-    return value.strip() or None
 
 
 _ADDRESS_ADVICE = (

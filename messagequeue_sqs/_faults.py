@@ -1,5 +1,5 @@
 """
-What every fault of SQS and of its client means; not which of this library's errors it becomes (that is the caller's).
+What every fault of SQS, S3 and of their client means; not which of this library's errors it becomes (the caller's).
 
 One table by the service's error codes, one by the class names of the SDK's exceptions, so that nothing here imports the
 SDK.  Codes are compared, never texts.
@@ -60,7 +60,7 @@ _MISSING = Fault(
     fatal=True,
     advice="the queue must exist in this account and region: create it, or correct the topic",
 )
-_DENIED = Fault(ErrorCode.ACCESS_DENIED, fatal=True, advice="grant the action on this queue to this identity")
+_DENIED = Fault(ErrorCode.ACCESS_DENIED, fatal=True, advice="grant the action on it to this identity")
 _UNKNOWN_KEYS = Fault(
     ErrorCode.CREDENTIALS,
     fatal=True,
@@ -155,6 +155,15 @@ _CODES: dict[str, Fault] = {
     "ServiceUnavailable": _DOWN,
     "Unavailable": _DOWN,
     "RequestTimeout": _SILENT,
+    # S3, for large payloads.
+    "NoSuchKey": Fault(ErrorCode.NOT_FOUND),
+    "NoSuchBucket": Fault(ErrorCode.NOT_FOUND, advice="the bucket must exist: create it, or correct its name"),
+    "PermanentRedirect": Fault(ErrorCode.CONFIGURATION, advice="the bucket is in another region: set payloads.region"),
+    "AuthorizationHeaderMalformed": Fault(
+        ErrorCode.CONFIGURATION, advice="the bucket is in another region: set payloads.region"
+    ),
+    "InvalidObjectState": Fault(ErrorCode.INVALID, advice="the object is archived: restore it"),
+    "BadDigest": Fault(ErrorCode.CHECKSUM, retryable=True),
     "InvalidParameterValue": _INVALID,
     "InvalidParameterCombination": _INVALID,
     "InvalidQueryParameter": _INVALID,
@@ -209,6 +218,7 @@ _CLASSES: dict[str, Fault] = {
     "ReadTimeoutError": _SILENT,
     "ResponseStreamingError": _SILENT,
     "IncompleteReadError": _SILENT,
+    "FlexibleChecksumError": Fault(ErrorCode.CHECKSUM, retryable=True),
     "ClientError": UNKNOWN,
     "ResponseParserError": NOT_SQS,
     "ClientConnectionError": _SILENT,

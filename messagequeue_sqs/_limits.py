@@ -14,6 +14,8 @@ from typing import Final
 MESSAGE_BYTES: Final = 1_048_576
 #: Bytes of all messages of one SendMessageBatch at most; the same number, but for their sum.
 BATCH_BYTES: Final = 1_048_576
+#: Bytes: MaximumMessageSize of a queue that was made before and not changed since.
+OLDER_QUEUE_MESSAGE_BYTES: Final = 262_144
 #: Bytes: the smallest MaximumMessageSize that a queue may be set to.
 QUEUE_MESSAGE_BYTES_MIN: Final = 1_024
 #: Seconds.  A message is kept at least this long ...

@@ -15,15 +15,22 @@ from messagequeue.runtime.publisher_provider import RuntimePublisherProvider
 from messagequeue.telemetry import Destination, Telemetry
 from messagequeue.telemetry import _names as names
 
+from ._api import SqsApi
 from ._client import Clients, require_sdk
 from ._config import SQSConfig, receive_timeout, timeout_conflict
 from ._fast._stats import TransportStats
 from ._faults import CallError
+from ._fetching import FetchingSource
+from ._limits import MESSAGE_BYTES
+from ._offloading import OffloadingSender
+from ._opening import Opening
 from ._queue import Queue, parse_topic
+from ._s3_api import PayloadStats
+from ._s3_client import open_s3
 from ._sender import SQSSender
 from ._source import SQSSource
 from ._telemetry import billed, destination_of
-from ._wire import carried_traceparent
+from ._wire import carried_traceparent, decode_message
 
 #: A queue that nobody has: account numbers have no such value.
 _NOBODYS_QUEUE = "000000000000/messagequeue-ping"
@@ -52,6 +59,25 @@ async def _ping(clients: Clients, queue: Queue | None) -> None:
             ) from error.origin
 
 
+async def message_limit(api: SqsApi, queue: Queue) -> int:
+    """
+    Return the bytes that a message may have in *queue*: what it is set to, else, where none may read that, SQS' limit.
+
+    Queues that were made before August 2025 take 256 KiB until somebody changes that.
+    """
+    try:
+        text = (await api.get_queue_attributes(queue.url, ["MaximumMessageSize"])).get("MaximumMessageSize", "")
+    except CallError as error:
+        _log.info(
+            "queue %s: its MaximumMessageSize cannot be read (%s); bodies go to S3 above payloads.threshold alone",
+            queue.url,
+            error.name,
+            extra={"topic": queue.url},
+        )
+        return MESSAGE_BYTES
+    return int(text) if text.isdigit() else MESSAGE_BYTES
+
+
 def _transport_readings(clients: Clients) -> Mapping[str, float]:
     stats = clients.stats()
     return {names.TRANSPORT_FALLBACKS.name: stats.fallbacks, names.TRANSPORT_PAUSES.name: stats.pauses}
@@ -61,7 +87,8 @@ class SQSPublisherProvider(RuntimePublisherProvider):
     """
     Publishes to SQS queues.  The topic is the queue's URL; the queue must exist; nothing is created or looked up.
 
-    Needs `sqs:SendMessage` on the queue and nothing else.
+    Needs `sqs:SendMessage` on the queue and nothing else.  With `payloads`, `s3:PutObject` on the objects, and
+    `sqs:GetQueueAttributes` where the queue's own limit is to be known.
 
     Args:
         config: None: everything ambient.
@@ -78,6 +105,7 @@ class SQSPublisherProvider(RuntimePublisherProvider):
         self._clients = Clients(self._config)
         self._watches.add("transport", self._destination(""), partial(_transport_readings, self._clients))
         self._queue: Queue | None = None
+        self.payload_stats = PayloadStats()
 
     @property
     def transport_stats(self) -> TransportStats:
@@ -94,8 +122,13 @@ class SQSPublisherProvider(RuntimePublisherProvider):
         queue = parse_topic(topic)
         [api] = billed(self._watches, self._destination(topic), await self._clients.calls(queue))
         sender = SQSSender(api, queue, verify_checksums=self._config.verify_checksums)
+        payloads = self._config.payloads
+        store = None if payloads.bucket is None else await open_s3(self._clients, payloads, queue)
         self._queue = queue
-        return sender
+        if store is None:
+            return sender
+        threshold = min(payloads.threshold, await message_limit(api, queue))
+        return OffloadingSender(sender, store, payloads, queue.url, threshold=threshold, stats=self.payload_stats)
 
     async def _ping(self) -> None:
         await _ping(self._clients, self._queue)
@@ -110,7 +143,8 @@ class SQSConsumerProvider(RuntimeConsumerProvider):
 
     Needs `sqs:ReceiveMessage`, `sqs:DeleteMessage` and `sqs:ChangeMessageVisibility` on the queue.  Where
     `sqs:GetQueueAttributes` is granted too, the queue's own visibility timeout is used; `DeadLetter` needs it, and
-    `sqs:SendMessage` on the dead-letter queue.
+    `sqs:SendMessage` on the dead-letter queue.  With `payloads`, `s3:GetObject` on the objects, and
+    `s3:DeleteObject` where `payloads.delete` is set.
 
     Args:
         config: None: everything ambient.
@@ -127,6 +161,7 @@ class SQSConsumerProvider(RuntimeConsumerProvider):
         self._clients = Clients(self._config)
         self._watches.add("transport", self._destination(""), partial(_transport_readings, self._clients))
         self._queue: Queue | None = None
+        self.payload_stats = PayloadStats()
         conflict = timeout_conflict(self._config)
         if conflict:
             events.SQS_READ_TIMEOUT.log("%s", conflict)
@@ -146,6 +181,8 @@ class SQSConsumerProvider(RuntimeConsumerProvider):
         queue = parse_topic(topic)
         receives, calls = await self._clients.receives(queue), await self._clients.calls(queue)
         receives, calls = billed(self._watches, self._destination(topic), receives, calls)
+        payloads = self._config.payloads
+        buckets = payloads.readable
         source = SQSSource(
             receives,
             calls,
@@ -153,9 +190,11 @@ class SQSConsumerProvider(RuntimeConsumerProvider):
             options,
             read_timeout=receive_timeout(self._config),
             verify_checksums=self._config.verify_checksums,
+            decode=Opening(buckets=buckets).decode if buckets else decode_message,
         )
+        store = await open_s3(self._clients, payloads, queue) if buckets else None
         self._queue = queue
-        return source
+        return source if store is None else FetchingSource(source, store, payloads, queue.url, stats=self.payload_stats)
 
     def _carried(self, message: Message) -> str | None:
         return carried_traceparent(message)

@@ -148,13 +148,26 @@ class SQSSender:
         name = failed.get("Code", "?")
         fault = fault_of_entry(name, sender_fault=failed.get("SenderFault", False))
         lacking = self._queue.is_fifo and "MessageDeduplicationId" not in entry
-        hint = _DEDUPLICATION_HINT if lacking and fault.code is ErrorCode.INVALID else ""
+        hint = ""
+        if fault.code is ErrorCode.INVALID:
+            hint = _DEDUPLICATION_HINT if lacking else _size_hint(entry)
         return PublishError(
             f"SQS refused this message of the batch: {name}: {failed.get('Message', '')[:_WORDS]}{hint}",
             topic=self._queue.url,
             code=fault.code,
             retryable=fault.retryable,
         )
+
+
+def _size_hint(entry: SendEntry) -> str:
+    """Return what to do where the entry may be too large for the queue, though not for SQS; "" where it is small."""
+    size = _wire.entry_size(entry)
+    if size <= _limits.OLDER_QUEUE_MESSAGE_BYTES:
+        return ""
+    return (
+        f" — the message has {size} bytes; where the queue's MaximumMessageSize is lower, raise that, or let "
+        "payloads.threshold be no higher"
+    )
 
 
 #: Members of a result with `Id`, `MessageId` and `MD5OfMessageBody` alone.

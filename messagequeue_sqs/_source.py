@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from messagequeue import _log_events as events
 from messagequeue._errors import (
@@ -30,6 +30,9 @@ from ._settling import Lease, Settler
 _MAX_RECEIVES = 50
 
 
+Decode = Callable[[str, ReceivedMessage], tuple[Message, DecodeError | None]]
+
+
 class SQSSource:
     """
     The `messagequeue.driver.LeaseSource` of one queue.
@@ -39,6 +42,7 @@ class SQSSource:
         calls: For everything else, so that it never waits behind a parked poll.
         options: `visibility_timeout`, `heartbeat_interval` and what sizes the receives.
         read_timeout: Seconds after which *receiving* gives up on an answer.
+        decode: What a handler gets of a received message, and why it must not, if so.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class SQSSource:
         *,
         read_timeout: float,
         verify_checksums: bool = True,
+        decode: Decode = _wire.decode_message,
     ) -> None:
         self._receiving = receiving
         self._calls = calls
@@ -59,6 +64,7 @@ class SQSSource:
         self._options = options
         self._read_timeout = read_timeout
         self._verify = verify_checksums
+        self._decode = decode
         slots = math.ceil((options.concurrency + options.prefetch) / _limits.RECEIVE_MESSAGES)
         self._limits = Limits(
             batch_entries=_limits.BATCH_ENTRIES,
@@ -167,7 +173,7 @@ class SQSSource:
         return [delivery(raw) for raw in received]
 
     def _delivery(self, raw: ReceivedMessage) -> Delivery:
-        message, fault = _wire.decode_message(self._queue.url, raw)
+        message, fault = self._decode(self._queue.url, raw)
         if self._fifo and message.ordering_key is None:
             self._warn_once(
                 events.SQS_NO_GROUP,

@@ -25,6 +25,7 @@ from messagequeue.driver import EncodedMessage
 
 from . import _limits
 from ._api import ReceivedMessage, SendEntry, WireAttribute
+from ._pointer import SIZE_ATTRIBUTES
 
 #: The message attribute that says how a body is encoded.  It counts as one of the ten and for the size.
 ENCODING_ATTRIBUTE = "messagequeue.encoding"
@@ -32,7 +33,14 @@ BASE64 = "base64"
 #: The only system attribute that can be sent; it counts neither as one of the ten nor for the size.
 TRACE_HEADER = "AWSTraceHeader"
 #: What a message may have got from this library itself, for the error text where there are too many.
-_OURS = (ENCODING_ATTRIBUTE, COMPRESSION_ATTRIBUTE)
+_OURS = (ENCODING_ATTRIBUTE, COMPRESSION_ATTRIBUTE, *SIZE_ATTRIBUTES)
+
+
+class Mark(str):
+    """The name of an attribute that a stage of this library sets; a user's name is a plain str, and may be refused."""
+
+    __slots__ = ()
+
 
 # Source: API Reference, SendMessage: #x9 | #xA | #xD | #x20-#xD7FF | #xE000-#xFFFD | #x10000-#x10FFFF.
 _ALPHABET = "\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff"
@@ -69,7 +77,7 @@ def measure(message: EncodedMessage, *, fifo: bool) -> int:
     if size > _limits.MESSAGE_BYTES:
         raise MessageTooLargeError(
             f"the message has {size} bytes, body and attributes together; SQS takes {_limits.MESSAGE_BYTES}: "
-            "put the data elsewhere and publish where it is",
+            "put the data elsewhere and publish where it is, as SQSConfig(payloads=S3Payloads(bucket=...)) does",
             size=size,
             limit=_limits.MESSAGE_BYTES,
         )
@@ -187,7 +195,9 @@ def encode_attributes(
             continue
         check_attribute_name(name)
         if name == ENCODING_ATTRIBUTE:
-            raise InvalidMessageError(f"attribute {name!r} is set by this library where it encodes a body: drop it")
+            if type(name) is not Mark:
+                raise InvalidMessageError(f"attribute {name!r} is set by this library where it encodes a body: drop it")
+            name = ENCODING_ATTRIBUTE  # on its way out, a name is a plain str
         encoded[name] = _encode_value(name, value)
     if encoding is not None:
         encoded[ENCODING_ATTRIBUTE] = {"DataType": "String", "StringValue": encoding}
@@ -256,7 +266,7 @@ def decode_message(topic: str, raw: ReceivedMessage) -> tuple[Message, DecodeErr
     system, wire = raw.get("Attributes", _NO_TEXTS), raw.get("MessageAttributes")
     attributes, encoding = _NO_ATTRIBUTES, None
     if wire:
-        decoded = {name: _decode_value(value) for name, value in wire.items()}
+        decoded = {name: decode_value(value) for name, value in wire.items()}
         encoding = decoded.pop(ENCODING_ATTRIBUTE, None)
         attributes = MappingProxyType(decoded)
     body, problem = _decode_body(raw.get("Body"), encoding)
@@ -277,7 +287,8 @@ def decode_message(topic: str, raw: ReceivedMessage) -> tuple[Message, DecodeErr
     return message, DecodeError(f"message {message.id}: {problem}", topic=topic, about=message)
 
 
-def _decode_value(value: WireAttribute) -> str | bytes:
+def decode_value(value: WireAttribute) -> str | bytes:
+    """Return an attribute's value: bytes of a Binary one, the text of any other."""
     # By what is there, not by the type's name, so that types yet to come arrive too.
     data = value.get("BinaryValue")
     return value.get("StringValue", "") if data is None else bytes(data)
@@ -290,12 +301,17 @@ def _decode_body(text: str | None, encoding: str | bytes | None) -> tuple[bytes,
         body = text.encode()
     except UnicodeEncodeError:
         return text.encode(errors="replace"), "its body has lone surrogates, which are no text"
+    return (body, "") if encoding is None else decode_bytes(body, encoding)
+
+
+def decode_bytes(body: bytes, encoding: str | bytes | None) -> tuple[bytes, str]:
+    """Return what *body* stands for, and what is wrong with it, if so; then it is as it came."""
     if encoding is None:
         return body, ""
     if encoding != BASE64:
         return body, f"its attribute {ENCODING_ATTRIBUTE!r} names an encoding that this version does not know"
     try:
-        return base64.b64decode(text, validate=True), ""
+        return base64.b64decode(body, validate=True), ""
     except (binascii.Error, ValueError):
         return body, f"its attribute {ENCODING_ATTRIBUTE!r} says base64, and its body is not"
 

@@ -152,7 +152,8 @@ class BatchSession(Session):
         async def keep(message: Message) -> None:
             read[message.id] = message
 
-        opening = opened(self._source, keep, max_decompressed=self._options.max_decompressed)
+        most = self._options.max_decompressed
+        opening = opened(self._source, keep, max_decompressed=most, note=self.note_opened)
         plain = not isinstance(self._source, OpeningSource)
 
         async def read_one(held: Held) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from .._batch import BatchHandler
 from .._errors import ClosedError, ErrorCode, MessageQueueError
+from .._message import Message
 from .._options import ConsumeOptions
 from .._protocols import ErrorSink, Handler, Middleware
 from ..driver import LeaseSource
@@ -53,7 +54,9 @@ class RuntimeConsumer:
         self._source = source if telemetry is None else observed_source(source, telemetry)
         self._handler = handler
         if not isinstance(handler, BatchHandler):
-            self._handler = opened(source, compose(handler, *middleware), max_decompressed=options.max_decompressed)
+            self._handler = opened(
+                source, compose(handler, *middleware), max_decompressed=options.max_decompressed, note=self._note
+            )
         self._share = share
         self._faults = Faults(topic, on_error)
         self._on_closed = on_closed
@@ -68,6 +71,10 @@ class RuntimeConsumer:
     def __repr__(self) -> str:
         state = "closed" if self._closed else "consuming" if self._loop is not None else "idle"
         return f"<consumer of {self.topic!r}, {state}>"
+
+    def _note(self, message: Message) -> None:
+        if self._session is not None:
+            self._session.note_opened(message)
 
     @property
     def in_flight(self) -> int:

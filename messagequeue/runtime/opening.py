@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -13,14 +13,17 @@ from .._message import Message
 from .._protocols import Handler
 from ..driver import LeaseSource, OpeningSource
 
+#: Told of the message that stands in the place of a received one from now on; it has the same id.
+Note = Callable[[Message], None]
 
-def opened(source: LeaseSource, handler: Handler, *, max_decompressed: int) -> Handler:
+
+def opened(source: LeaseSource, handler: Handler, *, max_decompressed: int, note: Note) -> Handler:
     """Return *handler* behind everything that opens the messages of *source*: what it asks for, then decompression."""
-    handler = decompressing(handler, limit=max_decompressed)
-    return source.opening(handler) if isinstance(source, OpeningSource) else handler
+    handler = decompressing(handler, limit=max_decompressed, note=note)
+    return source.opening(_noting(handler, note)) if isinstance(source, OpeningSource) else handler
 
 
-def decompressing(handler: Handler, *, limit: int) -> Handler:
+def decompressing(handler: Handler, *, limit: int, note: Note = lambda message: None) -> Handler:
     """
     Return a handler that decompresses marked messages; all others go straight to *handler*.
 
@@ -29,13 +32,21 @@ def decompressing(handler: Handler, *, limit: int) -> Handler:
 
     def decompress(message: Message) -> Awaitable[None]:
         if COMPRESSION_ATTRIBUTE in message.attributes:
-            return _decompressed(message, handler, limit)
+            return _decompress(message, _noting(handler, note), limit)
         return handler(message)
 
     return decompress
 
 
-async def _decompressed(message: Message, handler: Handler, limit: int) -> None:
+def _noting(handler: Handler, note: Note) -> Handler:
+    def noted(message: Message) -> Awaitable[None]:
+        note(message)
+        return handler(message)
+
+    return noted
+
+
+async def _decompress(message: Message, handler: Handler, limit: int) -> None:
     attributes = dict(message.attributes)
     algorithm = attributes.pop(COMPRESSION_ATTRIBUTE)
     pieces: list[bytes] = []

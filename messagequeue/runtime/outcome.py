@@ -74,9 +74,9 @@ def outcome(raised: BaseException | None, options: ConsumeOptions, attempt: int 
             return Bury(raised.reason, None if cause is None else type_name(cause))
         case _ if isinstance(raised, options.permanent):
             return Bury(f"{type(raised).__name__} is permanent", type_name(raised))
-        case DecodeError() if options.undecodable == "dead_letter":
+        case DecodeError(retryable=False) if options.undecodable == "dead_letter":
             return Bury("it cannot be read", type_name(raised))
-        case DecodeError() if options.undecodable == "discard":
+        case DecodeError(retryable=False) if options.undecodable == "discard":
             return Settle(discarded="it cannot be read")
         case _:
             return GiveBack(retry_after(options, attempt, dice), failed=True)
@@ -89,7 +89,9 @@ def is_failure(raised: BaseException | None) -> bool:
 
 def breaks(raised: BaseException | None, options: ConsumeOptions) -> bool:
     """Whether a failure may be due to what handlers need; one of the message itself says nothing about the next."""
-    return is_failure(raised) and not isinstance(raised, (DecodeError, *options.permanent))
+    if isinstance(raised, DecodeError):
+        return raised.retryable
+    return is_failure(raised) and not isinstance(raised, options.permanent)
 
 
 def type_name(raised: BaseException) -> str:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from types import CoroutineType
 from typing import Any
 
 from .. import _log_events as events
 from .._errors import HandlerError, LeaseLostError, MessageQueueError
+from .._message import Message
 from .._options import ConsumeOptions
 from .._protocols import Handler
 from ..driver import Delivery, LeaseSource
@@ -126,6 +128,12 @@ class Session:
     def runs(self, task: asyncio.Task[Any] | None) -> bool:
         """Whether *task* is that of a handler."""
         return task in self._handlers
+
+    def note_opened(self, message: Message) -> None:
+        """What is said of a message from now on, to error sinks too, is said of this form of it."""
+        held = self._held.get(message.id)
+        if held is not None:
+            held.delivery = replace(held.delivery, message=message)
 
     @property
     def in_flight(self) -> int:

@@ -9,6 +9,9 @@ from messagequeue.broker.storage import Event
 from messagequeue.broker.storage.sqlite import SqliteStore
 from tests.server.sqs_driving import Driven, counted
 
+#: Never the same twice, in however many lives.
+_new_id = counted("30000000-0000-4000-8000-{:012d}")
+
 
 class Tape:
     """A journal that forgets nothing."""
@@ -54,7 +57,7 @@ def recorded(server: Driven, journal: Tape | Folder) -> None:
 
 def killed(server: Driven, journal: Tape | Folder) -> None:
     """End the process and start another on what was recorded, with another secret to begin with."""
-    server.broker = Broker(new_id=counted("30000000-0000-4000-8000-{:012d}"))
+    server.broker = Broker(new_id=_new_id)
     journal.restore(server.broker)
     server.secret = b"another"
     server.start()

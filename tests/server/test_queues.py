@@ -250,17 +250,19 @@ def test_list_has_a_thousand_queues_at_most(json_client: JsonClient) -> None:
     assert len(json_client("ListQueues", MaxResults=1_000, NextToken=more["NextToken"])["QueueUrls"]) == 1
 
 
-def test_regions_are_name_spaces_of_their_own(server: Driven) -> None:
+@pytest.mark.parametrize("protocol", CLIENTS)
+def test_regions_are_name_spaces_of_their_own(server: Driven, protocol: str) -> None:
     """The region that a request is signed for (behaviour 47)."""
-    default, other = JsonClient(server), JsonClient(server, "eu-west-1")
+    client = CLIENTS[protocol]
+    default, other = client(server), client(server, "eu-west-1")
     default.create("q", DelaySeconds=1)
     url = other.create("q", DelaySeconds=2)
 
     assert other.attributes(url)["QueueArn"] == "arn:aws:sqs:eu-west-1:000000000000:q"
-    assert JsonClient(server, "us-east-1").attributes(url)["DelaySeconds"] == "1"
+    assert client(server, "us-east-1").attributes(url)["DelaySeconds"] == "1"
     assert other.attributes(url)["DelaySeconds"] == "2"
     assert len(other("ListQueues")["QueueUrls"]) == 1
-    assert JsonClient(server, "ap-south-1")("ListQueues") == {}
+    assert client(server, "ap-south-1")("ListQueues") == {}
 
 
 # --- deleting and purging

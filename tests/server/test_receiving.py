@@ -187,6 +187,19 @@ def test_oldest_comes_first(sqs: Client) -> None:
     assert sqs.bodies(url) == ["0", "1", "2", "3", "4"]
 
 
+def test_noisy_tenant_steps_back(sqs: Client) -> None:
+    """Of a standard queue with groups: one that has it full lets the others pass (guide, "fair queues")."""
+    url = sqs.create()
+    for number in range(50):
+        sqs.send(url, f"noisy{number}", MessageGroupId="noisy")
+    for _ in range(4):
+        sqs.receive(url)
+    for number in range(3):
+        sqs.send(url, f"quiet{number}", MessageGroupId="quiet")
+
+    assert sqs.bodies(url) == ["quiet0", "quiet1", "quiet2", *(f"noisy{number}" for number in range(40, 47))]
+
+
 # --- waiting
 
 
@@ -272,6 +285,51 @@ def test_long_poll_is_woken(sqs: Client, wake: Callable[[Client, str], None]) ->
     assert parked.answered_at == sqs.server.clock.now()
 
 
+def fifo_by_send(sqs: Client, url: str) -> None:
+    sqs.send(url, "it", MessageGroupId="g")
+
+
+def fifo_by_delay(sqs: Client, url: str) -> None:
+    sqs.set(url, DelaySeconds=3)
+    sqs.send(url, "it", MessageGroupId="g")
+    sqs.server.advance(3)
+
+
+def fifo_by_dead_letter(sqs: Client, url: str) -> None:
+    source = sqs.create("source.fifo", ContentBasedDeduplication="true", VisibilityTimeout=0)
+    sqs.redrive(source, url)
+    sqs.send(source, "it", MessageGroupId="g")
+    sqs.receive(source)
+    sqs.receive(source)
+
+
+def fifo_by_move_task(sqs: Client, url: str) -> None:
+    dead, source = (sqs.create(f"{name}.fifo", ContentBasedDeduplication="true") for name in ("dead", "source"))
+    sqs.redrive(source, dead)
+    sqs.send(dead, "it", MessageGroupId="g")
+    sqs("StartMessageMoveTask", SourceArn=sqs.arn(dead), DestinationArn=sqs.arn(url))
+    sqs.server.advance(0)
+
+
+@pytest.mark.parametrize(
+    "wake", [fifo_by_send, fifo_by_delay, by_timeout, by_release, fifo_by_move_task, fifo_by_dead_letter]
+)
+def test_long_poll_of_a_fifo_queue_is_woken(sqs: Client, wake: Callable[[Client, str], None]) -> None:
+    """By the same, at that moment (behaviour 81, SRV-05)."""
+    url = sqs.create("q.fifo", ContentBasedDeduplication="true")
+    if wake in (by_timeout, by_release):
+        sqs.send(url, "it", MessageGroupId="g")
+        [held] = sqs.receive(url, VisibilityTimeout=3)
+        sqs.server.held = held["ReceiptHandle"]  # type: ignore[attr-defined]
+    parked = poll(sqs, url)
+    assert not parked.done
+
+    wake(sqs, url)
+
+    assert bodies(parked) == ["it"]
+    assert parked.answered_at == sqs.server.clock.now()
+
+
 def test_long_poll_is_woken_by_a_group_that_is_free(sqs: Client) -> None:
     """By the delete of what held it (behaviour 81, SRV-05)."""
     url = sqs.create("q.fifo", ContentBasedDeduplication="true")
@@ -306,14 +364,21 @@ def test_batch_serves_as_many_polls_as_it_can(sqs: Client) -> None:
     assert [bodies(one) for one in polls] == [["0", "1"], ["2"], ["3"]]
 
 
-def test_two_hundred_polls_are_served_by_two_hundred_messages(sqs: Client) -> None:
-    """Each by one, none empty (behaviours 82 and 125)."""
-    url = sqs.create()
-    polls = [poll(sqs, url) for _ in range(200)]
+@pytest.mark.parametrize("groups", [None, 200, 7])
+def test_two_hundred_polls_are_served_by_two_hundred_messages(sqs: Client, groups: int | None) -> None:
+    """Each by one, none empty; on FIFO as groups are free, and in their order (behaviours 82 and 125)."""
+    url = sqs.create("q" if groups is None else "q.fifo", **({"ContentBasedDeduplication": "true"} if groups else {}))
+    polls = [poll(sqs, url, AttributeNames=["MessageGroupId"]) for _ in range(200)]
     for number in range(200):
-        sqs.send(url, str(number))
+        sqs.send(url, str(number), **({"MessageGroupId": f"g{number % groups}"} if groups else {}))
+    served = [one for one in polls if one.done]
+    assert served == polls[: groups or 200]
+    for one in polls:  # on FIFO, each delete frees a group for the next that waits
+        sqs.delete(url, one.result["Messages"][0]["ReceiptHandle"])
 
-    assert [bodies(one) for one in polls] == [[str(number)] for number in range(200)]
+    got = [bodies(one) for one in polls]
+    assert sorted(got, key=lambda one: int(one[0])) == [[str(number)] for number in range(200)]
+    assert got[: groups or 200] == [[str(number)] for number in range(groups or 200)]
     assert len(sqs.server.parking) == 0
 
 

@@ -248,6 +248,20 @@ async def test_client_that_hung_up_a_moment_ago_takes_nothing() -> None:
 
 
 @real_time()
+async def test_creations_at_once_make_one_queue() -> None:
+    """Twenty clients, one URL, no error (behaviour 30, SRV-18)."""
+    async with SQSServer() as server:
+        clients = [await Raw.to(server) for _ in range(20)]
+        made = await asyncio.gather(*(client.call("CreateQueue", QueueName="q") for client in clients))
+        listed = await clients[0].call("ListQueues")
+        for client in clients:
+            await client.close()
+
+    assert {answer["QueueUrl"] for answer in made} == set(listed["QueueUrls"])
+    assert len(listed["QueueUrls"]) == 1
+
+
+@real_time()
 async def test_two_hundred_polls_are_served_by_two_hundred_messages() -> None:
     """None empty, none twice; others are answered meanwhile (behaviours 82 and 125)."""
     async with SQSServer() as server:

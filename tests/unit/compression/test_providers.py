@@ -86,6 +86,29 @@ def test_body_that_cannot_be_opened_is_not_handled_and_not_deleted(body: bytes, 
     assert error.topic == "orders"
 
 
+def test_errors_are_about_the_message_as_the_handler_got_it() -> None:
+    """An error sink sees the plain body, not what the broker has."""
+    told: list[ConsumeError] = []
+
+    async def main() -> None:
+        config = MemoryConfig(name=str(uuid.uuid4()), publish=PublishOptions(compression="gzip"))
+
+        async def handle(message: Message) -> None:
+            consumer.stop()
+            raise ValueError
+
+        async with MemoryPublisherProvider(config) as publishers, MemoryConsumerProvider(config) as consumers:
+            consumer = await consumers.new_consumer("orders", handle, on_error=told.append)
+            await (await publishers.new_publisher("orders")).publish(LARGE)
+            await consumer.consume()
+
+    run_virtual(main())
+
+    [error] = told
+    assert error.message is not None
+    assert error.message.json() == LARGE
+
+
 def test_messages_without_the_mark_are_the_same_object_as_received() -> None:
     """What looks like gzip, but is not marked, is the sender's own."""
     body = gzip.compress(b"x" * 1000)
