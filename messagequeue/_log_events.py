@@ -269,6 +269,15 @@ SQS_FALLBACK_PAUSE = Event(
 SQS_NO_SHORT_PATH = Event(
     "sqs.no_short_path", "sqs", INFO, ("endpoint", "reason"), "Something set up here needs the SDK for all calls."
 )
+SQS_UNKNOWN_LIMIT = Event(
+    "sqs.unknown_limit", "sqs", INFO, ("topic",), "A queue's largest message size may not be read."
+)
+PAYLOAD_MISSING = Event(
+    "payload.missing", "sqs", WARNING, ("topic", "message_id"), "A body is gone from S3; its message is deleted."
+)
+PAYLOADS_LEFT = Event(
+    "payload.left", "sqs", WARNING, ("topic", "count"), "Bodies of settled messages could not be deleted from S3."
+)
 CLOCK_WRONG = Event("clock.wrong", "sqs", WARNING, ("difference",), "The machine's clock is not DynamoDB's.")
 
 # -- the server

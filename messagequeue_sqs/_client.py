@@ -300,7 +300,8 @@ class Clients:
                     "use transport='auto'"
                 ) from error
             text = "this version of the AWS SDK is not known (%s): calls to %s go through it alone"
-            self._tell("unknown SDK", logging.INFO, text, type(error).__name__, api.endpoint)
+            name, where = type(error).__name__, api.endpoint
+            self._tell(events.SQS_NO_SHORT_PATH, name, text, name, where, endpoint=where, reason=name)
             return api
         self._stats.append(fast.stats)
         self._exits.push_async_callback(fast.close)

@@ -68,11 +68,11 @@ async def message_limit(api: SqsApi, queue: Queue) -> int:
     try:
         text = (await api.get_queue_attributes(queue.url, ["MaximumMessageSize"])).get("MaximumMessageSize", "")
     except CallError as error:
-        _log.info(
+        events.SQS_UNKNOWN_LIMIT.log(
             "queue %s: its MaximumMessageSize cannot be read (%s); bodies go to S3 above payloads.threshold alone",
             queue.url,
             error.name,
-            extra={"topic": queue.url},
+            topic=queue.url,
         )
         return MESSAGE_BYTES
     return int(text) if text.isdigit() else MESSAGE_BYTES

@@ -12,12 +12,14 @@ from messagequeue.runtime.observed_publisher import ObservedPublisher
 from messagequeue.runtime.readings import Watches
 from messagequeue.telemetry import Destination
 from messagequeue.testing import run_virtual
-from messagequeue_sqs import SQSConfig, SQSConsumerProvider, SQSPublisherProvider
+from messagequeue_sqs import S3Payloads, SQSConfig, SQSConsumerProvider, SQSPublisherProvider
 from messagequeue_sqs._faults import CallError
+from messagequeue_sqs._offloading import OffloadingSender
 from messagequeue_sqs._queue import parse_topic
 from messagequeue_sqs._sender import SQSSender
 from messagequeue_sqs._telemetry import BilledApi, Billing, billed, destination_of
 from messagequeue_sqs._wire import build_entry, carried_traceparent, decode_message, measure
+from tests.unit.sqs.fake_s3 import FakeS3
 from tests.unit.sqs.fake_sqs import FIFO_URL, STANDARD_URL, FakeSqs, failing
 from tests.unit.telemetry.recording import Recording
 
@@ -193,3 +195,33 @@ def test_requests_and_fallbacks_are_read():
         {"messaging.system": "aws_sqs"}
     ]
     assert recording.total("messagequeue.client.transport_fallbacks") == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "given", "in_attributes"),
+    [
+        ("x" * (300 * KIB), 8, True),
+        ("x" * (300 * KIB), 9, False),
+        (b"\xff" * (300 * KIB), 7, True),
+        (b"\xff" * (300 * KIB), 8, False),
+    ],
+    ids=["text, room", "text, full", "bytes, room", "bytes, full"],
+)
+def test_a_body_that_goes_to_s3_keeps_its_context(body: str | bytes, given: int, in_attributes: bool):
+    """The pointer carries it, beside the marks that are ours; it is put once, and nothing is refused (TEL-01)."""
+    recording, api, s3 = Recording(), FakeSqs(), FakeS3()
+
+    async def main() -> None:
+        sqs = SQSSender(api, parse_topic(STANDARD_URL), verify_checksums=False)
+        sender = OffloadingSender(sqs, s3, S3Payloads(bucket="bodies"), STANDARD_URL, threshold=256 * KIB)
+        where = Destination(system="aws_sqs", name="orders")
+        publisher = ObservedPublisher(STANDARD_URL, sender, recording.telemetry.publisher(where))
+        await publisher.publish(body, attributes={f"a{n}": "1" for n in range(given)})
+        await publisher.stop()
+
+    run_virtual(main())
+    [[entry]] = api.requests("SendMessageBatch")
+    assert len(s3.objects) == 1
+    assert len(entry["MessageAttributes"]) <= 10
+    assert ("traceparent" in entry["MessageAttributes"]) is in_attributes
+    assert "AWSTraceHeader" in entry["MessageSystemAttributes"]
