@@ -10,7 +10,6 @@ The context of the PRODUCER goes with the message.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -22,7 +21,17 @@ from opentelemetry.trace import SpanKind
 from ..._errors import ErrorCode, PublishError
 from ..._message import Receipt
 from ...driver import EncodedMessage
-from .._names import CONTEXT_SKIPPED, CREATE, FAILED_COUNT, MESSAGE_COUNT, MESSAGE_ID, ORDERING_KEY, SEND, SENT
+from .._names import (
+    CANCELLED,
+    CONTEXT_SKIPPED,
+    CREATE,
+    FAILED_COUNT,
+    MESSAGE_COUNT,
+    MESSAGE_ID,
+    ORDERING_KEY,
+    SEND,
+    SENT,
+)
 from .._protocol import TraceContext
 from ._propagation import Propagation, span_context, traceparent_of, within
 from ._topic import Current, Topic, error_type, with_span
@@ -124,9 +133,9 @@ class OtelSending:
         self._topic.meters.duration.record(self._timed.end(), self._topic.series(SEND, kind).attributes)
 
     def _failed(self, error: BaseException) -> str:
-        kind = "cancelled" if isinstance(error, asyncio.CancelledError) else error_type(error)
-        self._topic.fail(self._span, error, kind)
-        if kind != "cancelled":
+        kind = error_type(error)
+        self._topic.fail(self._span, error)
+        if kind != CANCELLED:
             self._count(self._handed_over, kind)
         return kind
 
