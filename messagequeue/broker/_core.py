@@ -30,13 +30,25 @@ class UnknownQueueError(LookupError):
 class QueueCore:
     """The state of a queue and its transitions; `Queue` decides."""
 
-    __slots__ = ("_advanced_to", "_broker", "_dedup", "_deleted", "_full", "_settings", "_store", "name", "serial")
+    __slots__ = (
+        "_advanced_to",
+        "_broker",
+        "_dedup",
+        "_deleted",
+        "_full",
+        "_ordered",
+        "_settings",
+        "_store",
+        "name",
+        "serial",
+    )
 
     def __init__(self, broker: Broker, name: str, serial: int, settings: QueueSettings) -> None:
         self.name = name
         self.serial = serial
         self._broker = broker
         self._settings = settings
+        self._ordered = settings.ordering is not Ordering.STANDARD
         self._store = Store()
         self._dedup = DedupWindow()
         self._full = False
@@ -66,22 +78,20 @@ class QueueCore:
         self._announce()
 
     def _admit(
-        self, message: StoredMessage, *, due: float | None, receives: int = 0, first_received: float | None = None
+        self, message: StoredMessage, due: float | None, receives: int = 0, first_received: float | None = None
     ) -> None:
+        """Take a message in; `_changed()` is the caller's to call, once for many."""
         if message.source is not None:
             self._advanced_to = None  # a dead letter may be too old for this queue
-        self._insert(message, due, receives, first_received)
-        identity = self._identity(message)
-        if identity is not None and not self._know(identity, message):
-            identity = None
+        self._store.insert(Record(message, receives, first_received), self._ordered, due)
+        identity = None
+        if message.dedup_id is not None or message.source is not None:
+            identity = self._identity(message)
+            if identity is not None and not self._know(identity, message):
+                identity = None
         journal = self._broker.journal
         if journal is not None:
             journal.record(Enqueued(self.name, message, due, receives, first_received, identity))
-        self._changed()
-
-    def _insert(self, message: StoredMessage, due: float | None, receives: int, first_received: float | None) -> None:
-        record = Record(message, receives=receives, first_received=first_received)
-        self._store.insert(record, ordered=self._settings.ordering is not Ordering.STANDARD, due=due)
 
     def _identity(self, message: StoredMessage) -> Identity | None:
         """
@@ -121,7 +131,8 @@ class QueueCore:
             sent_at=now if fifo else message.sent_at,
             source=self.name,
         )
-        target._admit(moved, due=None, receives=record.receives, first_received=record.first_received)
+        target._admit(moved, None, record.receives, record.first_received)
+        target._changed()
         self._remove(record)
 
     def _remove(self, record: Record) -> None:
@@ -143,7 +154,8 @@ class QueueCore:
         """Make the change that *event* tells of, without a journal: see `Broker.apply()`."""
         self._advanced_to = None
         if isinstance(event, Enqueued):
-            self._insert(event.message, event.due, event.receives, event.first_received)
+            record = Record(event.message, event.receives, event.first_received)
+            self._store.insert(record, self._ordered, event.due)
             if event.identity is not None:
                 self._dedup.expire(event.message.sent_at, self._settings.dedup_window)
                 self._know(event.identity, event.message)

@@ -8,7 +8,7 @@ due by then.  A call costs O(log n) amortised.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from .._errors import ConfigurationError, InvalidMessageError
@@ -16,7 +16,7 @@ from ._core import QueueCore
 from ._dedup import identity_of
 from ._groups import Record
 from ._settings import Ordering, QueueSettings
-from ._values import Counts, Lease, Outcome, Peek, PutResult, State, StoredMessage
+from ._values import Counts, Draft, Lease, Outcome, Peek, PutResult, State, StoredMessage
 from .storage import QueueConfigured, QueuePurged
 
 #: Three numbers above zero, each written in one way, and short enough that reading them costs nothing.
@@ -78,18 +78,50 @@ class Queue(QueueCore):
             InvalidMessageError: FIFO and no key.
         """
         self.advance(now)
-        settings = self._settings
-        if key is None and settings.ordering is Ordering.FIFO:
+        if key is None:
+            self._check_keys((Draft(body),))
+        result = self._put(now, body, key, dedup_id, delay, attributes, id)
+        self._changed()
+        return result
+
+    def put_many(self, now: float, drafts: Sequence[Draft]) -> list[PutResult]:
+        """
+        Store messages in order, as `put()` does each; all of them or, where one is refused, none.
+
+        Raises:
+            InvalidMessageError: FIFO, and one has no key.
+        """
+        self.advance(now)
+        self._check_keys(drafts)
+        put = self._put
+        results = [put(now, *draft) for draft in drafts]
+        self._changed()
+        return results
+
+    def _check_keys(self, drafts: Sequence[Draft]) -> None:
+        if self._settings.ordering is Ordering.FIFO and any(draft.key is None for draft in drafts):
             raise InvalidMessageError(f"queue {self.name!r} is FIFO: pass ordering_key=… on every publish")
+
+    def _put(
+        self,
+        now: float,
+        body: bytes | str,
+        key: str | None,
+        dedup_id: str | None,
+        delay: float | None,
+        attributes: object,
+        id: str | None = None,  # noqa: A002 - as above
+    ) -> PutResult:
+        settings = self._settings
         if dedup_id is not None:
             first = self._dedup.find(identity_of(settings.dedup_scope, key, dedup_id))
             if first is not None:
                 return first
         wait = settings.delay if delay is None else delay
-        sequence = self._store.last + 1
-        message = StoredMessage(sequence, id or self._broker.new_id(), body, key, dedup_id, attributes, now)
-        self._admit(message, due=now + wait if wait > 0 else None)
-        return PutResult(message.id, sequence)
+        due = now + wait if wait > 0 else None
+        sequence, message_id = self._store.last + 1, id or self._broker.new_id()
+        self._admit(StoredMessage(sequence, message_id, body, key, dedup_id, attributes, now), due)
+        return PutResult(message_id, sequence)
 
     # --- out
 
@@ -264,7 +296,8 @@ class Queue(QueueCore):
             message.attributes,
             now,
         )
-        target._admit(moved, due=None)
+        target._admit(moved, None)
+        target._changed()
         self._remove(record)
         self._changed()
         return True

@@ -62,30 +62,36 @@ class Store:
 
     # --- arrivals and departures
 
-    def insert(self, record: Record, *, ordered: bool, due: float | None) -> None:
+    def insert(self, record: Record, ordered: bool, due: float | None) -> None:
         """Add a message at the end of the queue: delayed until *due*, or visible."""
         message = record.message
         sequence = message.sequence
-        self.last = max(self.last, sequence)
+        if sequence > self.last:
+            self.last = sequence
         self.records[sequence] = record
         self._ages.add(message.sent_at, sequence)
-        key = message.key
-        if key is None:
-            pass
-        elif not ordered:
-            self._tenants.add(record, key)
-        else:
-            group = self._groups.get(key)
-            if group is None:
-                group = self._groups[key] = Group(key)
-            group.append(record)
+        if message.key is not None:
+            self._join(record, message.key, ordered)
         if due is None:
             self.visible += 1
-            self._offer(record)
+            if record.group is None:  # as `_offer()` does, for what is nowhere yet
+                self.woken = record.queued = True
+                heappush(self._singles, sequence)
+            else:
+                self._offer(record)
         else:
             record.state = DELAYED
             self.delayed += 1
             self._set_due(record, due)
+
+    def _join(self, record: Record, key: str, ordered: bool) -> None:
+        if not ordered:
+            self._tenants.add(record, key)
+            return
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = Group(key)
+        group.append(record)
 
     def remove(self, record: Record) -> None:
         """Take a message off the queue for good; what it held back may be taken."""
