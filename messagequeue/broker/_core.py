@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ._dedup import DedupWindow, identity_of
 from ._groups import Record
 from ._settings import Ordering, QueueSettings
-from ._store import Store
+from ._store import Fields, Store
 from ._values import StoredMessage
 from .storage import Deduplicated, Enqueued, Event, Identity, Leased, QueueEvent, Removed
 
@@ -71,11 +71,20 @@ class QueueCore:
         store.advance(now)
         self._dedup.expire(now, settings.dedup_window)
         if settings.retention is not None:
-            oldest = store.oldest()
-            while oldest is not None and oldest.message.sent_at + settings.retention <= now:
-                self._remove(oldest)
+            oldest_at = store.oldest_at()
+            while oldest_at is not None and oldest_at + settings.retention <= now:
                 oldest = store.oldest()
+                assert oldest is not None
+                self._remove(oldest)
+                oldest_at = store.oldest_at()
         self._announce()
+
+    def _arrive(self, fields: Fields) -> None:
+        """Take in a message that nothing orders, delays or deduplicates; `_changed()` is the caller's to call."""
+        self._store.arrive(fields)
+        journal = self._broker.journal
+        if journal is not None:
+            journal.record(Enqueued(self.name, StoredMessage(*fields), None, 0, None, None))
 
     def _admit(
         self, message: StoredMessage, due: float | None, receives: int = 0, first_received: float | None = None
@@ -154,8 +163,7 @@ class QueueCore:
         """Make the change that *event* tells of, without a journal: see `Broker.apply()`."""
         self._advanced_to = None
         if isinstance(event, Enqueued):
-            record = Record(event.message, event.receives, event.first_received)
-            self._store.insert(record, self._ordered, event.due)
+            self._restore(event)
             if event.identity is not None:
                 self._dedup.expire(event.message.sent_at, self._settings.dedup_window)
                 self._know(event.identity, event.message)
@@ -163,11 +171,26 @@ class QueueCore:
         elif isinstance(event, Deduplicated):
             self._dedup.remember(event.identity, event.at, event.message_id, event.sequence)
         elif isinstance(event, Leased):
-            self._apply_lease(self._store.records[event.sequence], event)
+            self._apply_lease(self._recorded(event.sequence), event)
         elif isinstance(event, Removed):
-            self._remove(self._store.records[event.sequence])
+            self._remove(self._recorded(event.sequence))
         else:
             self._clear()
+
+    def _restore(self, event: Enqueued) -> None:
+        message, store = event.message, self._store
+        plain = event.due is None and not event.receives and message[3:5] == (None, None) and message.source is None
+        if plain and (not store.arrivals or message.sequence > store.arrivals[-1][0]):
+            sequence, message_id, body, _, _, attributes, sent_at, _ = message
+            store.arrive((sequence, message_id, body, None, None, attributes, sent_at))
+        else:
+            store.insert(Record(message, event.receives, event.first_received), self._ordered, event.due)
+
+    def _recorded(self, sequence: int) -> Record:
+        record = self._store.find(sequence)
+        if record is None:
+            raise KeyError(sequence)
+        return record
 
     def _apply_lease(self, record: Record, event: Leased) -> None:
         if event.receives > record.receives:

@@ -118,9 +118,12 @@ class Queue(QueueCore):
             if first is not None:
                 return first
         wait = settings.delay if delay is None else delay
-        due = now + wait if wait > 0 else None
         sequence, message_id = self._store.last + 1, id or self._broker.new_id()
-        self._admit(StoredMessage(sequence, message_id, body, key, dedup_id, attributes, now), due)
+        if key is None and dedup_id is None and wait <= 0:
+            self._arrive((sequence, message_id, body, None, None, attributes, now))
+        else:
+            message = StoredMessage(sequence, message_id, body, key, dedup_id, attributes, now)
+            self._admit(message, now + wait if wait > 0 else None)
         return PutResult(message_id, sequence)
 
     # --- out
@@ -283,7 +286,7 @@ class Queue(QueueCore):
         """
         self.advance(now)
         target.advance(now)
-        record = self._store.records.get(sequence)
+        record = self._store.find(sequence)
         if record is None or record.state is not State.VISIBLE:
             return False
         message, fifo = record.message, target.settings.ordering is Ordering.FIFO
@@ -317,7 +320,7 @@ class Queue(QueueCore):
         sequence, receive = int(numbers[2]), int(numbers[3])
         if sequence > self._store.last:
             return Outcome.UNKNOWN
-        record = self._store.records.get(sequence)
+        record = self._store.find(sequence)
         if record is None:
             return Outcome.GONE
         if not record.carried < receive <= record.receives:
@@ -340,7 +343,7 @@ class Queue(QueueCore):
             How many messages there were.
         """
         self.advance(now)
-        number = len(self._store.records)
+        number = len(self._store)
         self._clear()
         self._record(QueuePurged(self.name))
         return number
@@ -352,13 +355,12 @@ class Queue(QueueCore):
     def peek(self, now: float) -> Iterator[Peek]:
         """Yield every message in sequence, without receiving any; the queue may change meanwhile."""
         self.advance(now)
-        return map(_peek, list(self._store.records.values()))
+        return map(_peek, self._store.messages())
 
     def oldest(self, now: float) -> float | None:
         """Return when the retention of the oldest message began; None where there is none."""
         self.advance(now)
-        record = self._store.oldest()
-        return None if record is None else record.message.sent_at
+        return self._store.oldest_at()
 
     def has_takeable(self, now: float) -> bool:
         """Whether a take could find something: a message to return, or one to move to the dead letters."""
@@ -368,10 +370,10 @@ class Queue(QueueCore):
     def next_change(self, now: float) -> float | None:
         """Return the earliest time at which something may become takeable by time alone; None: never."""
         self.advance(now)
-        due, record, retention = self._store.next_due(), self._store.oldest(), self._settings.retention
-        if record is None or retention is None:
+        due, oldest_at, retention = self._store.next_due(), self._store.oldest_at(), self._settings.retention
+        if oldest_at is None or retention is None:
             return due
-        end = record.message.sent_at + retention
+        end = oldest_at + retention
         return end if due is None else min(due, end)
 
 
