@@ -85,6 +85,7 @@ class Session:
             on_settled=self._lanes.advance,
             on_kept=self._on_kept,
             on_progress=self._pump,
+            on_put_aside=self._on_put_aside,
             discards=options.no_dead_letter_queue == "discard",
         )
         self._following = Following(
@@ -337,16 +338,19 @@ class Session:
     def _time_out(self, held: Held) -> None:
         if held.cancelled is None and held.task is not None and held.state is State.RUNNING:
             self._stats.timed_out += 1
-            held.cancelled = Cancelled.TIMEOUT
-            held.task.cancel()
-            self._loop.call_later(STUBBORN_AFTER, self._stubborn, held)
+            self._cancel(held, Cancelled.TIMEOUT)
 
-    def _stubborn(self, held: Held) -> None:
-        """It keeps its slot, for it still runs; its message is left to come back."""
-        if held.state is State.RUNNING:
-            self._book.remove(held)
-            text = f"the handler of message {held.id} ignores its cancellation and still runs"
-            self._following.tell(HandlerError, text, held)
+    def _cancel(self, held: Held, why: Cancelled) -> None:
+        if held.cancel(why):
+            self._loop.call_later(STUBBORN_AFTER, self._stubborn, held.company or (held,))
+
+    def _stubborn(self, members: Sequence[Held]) -> None:
+        """The handler keeps its slot, for it still runs; what it has is left to come back."""
+        for held in members:
+            if held.state is State.RUNNING:
+                self._book.remove(held)
+                text = f"the handler of message {held.id} ignores its cancellation and still runs"
+                self._following.tell(HandlerError, text, held)
 
     # -- what follows
 
@@ -368,6 +372,9 @@ class Session:
     def _on_kept(self, held: Held, back_at: float | None) -> None:
         self._following.fall_back(held, back_at=back_at)
 
+    def _on_put_aside(self, held: Held) -> None:
+        self._following.put_aside(held)
+
     # -- what is lost
 
     def _on_lost(self, held: Held, error: MessageQueueError | None) -> None:
@@ -377,10 +384,7 @@ class Session:
         self._following.tell(LeaseLostError, f"the lease of message {held.id} is lost; {doing}", held, error)
         match held.state:
             case State.RUNNING:
-                if held.cancelled is None and held.task is not None:
-                    held.task.cancel()
-                    self._loop.call_later(STUBBORN_AFTER, self._stubborn, held)
-                held.cancelled = Cancelled.LOST  # whatever else it was cancelled for
+                self._cancel(held, Cancelled.LOST)  # whatever else it was cancelled for
             case State.WAITING:
                 self._handled(held)
                 if self._lanes.unready(held):
