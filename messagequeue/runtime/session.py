@@ -21,6 +21,7 @@ from .._protocols import Handler
 from ..driver import Delivery, LeaseSource
 from ..telemetry import ConsumerTelemetry
 from .ahead import Ahead
+from .backoff import CLOCK_TICK
 from .dispatch import Cancelled, Held, Lanes, State
 from .ending import Ending
 from .following import Following
@@ -170,6 +171,7 @@ class Session:
                 await ending.abort()
                 raise
             finally:
+                self._stats.breaker_open = False  # of this run alone
                 beats.cancel()
                 await ending.close()
         if fatal is not None:
@@ -195,7 +197,7 @@ class Session:
         """Messages that may be received now."""
         room = self._space()
         if self._guard is not None:
-            room = self._guard.room(self._loop.time(), room, self._running + self._lanes.ready + self._lanes.behind)
+            room = self._guard.room(self._loop.time(), room, self._held)
         return room
 
     def _space(self) -> int:
@@ -219,7 +221,7 @@ class Session:
             if self._renewed(delivery, now):
                 continue
             held = Held(delivery, self._lanes.key_of(delivery), now, deadline)
-            if self._stopping or (self._guard is not None and self._guard.is_open):
+            if self._stopping or (self._guard is not None and not self._guard.admits(self._held)):
                 late.append(held)
             elif self._admit(held, now):
                 admitted.append(held)
@@ -366,7 +368,7 @@ class Session:
 
     def _on_opened(self, pause: float) -> None:
         """Too much fails: hand back what has not started, and receive again after *pause* seconds."""
-        self._loop.call_later(pause, self._polling.wake)
+        self._loop.call_later(pause + CLOCK_TICK, self._polling.wake)
         self._following.hand_back(self._lanes.drain())
 
     def _on_kept(self, held: Held, back_at: float | None) -> None:

@@ -298,7 +298,7 @@ class Settling:
                 handle.cancel()
         await self._tasks.cancel_all()
 
-    def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, object], what: str) -> None:
         self._tasks.spawn(work, name=f"messagequeue {what} {self._topic}")
 
     def _tell(self, kind: type[ConsumeError], text: str, held: Held, cause: BaseException | None) -> None:
