@@ -21,6 +21,7 @@ import messagequeue.priority
 import messagequeue.runtime
 import messagequeue.testing
 import messagequeue_sqs
+import messagequeue_sqs.events
 import messagequeue_sqs.idempotency
 
 PUBLIC = [
@@ -34,6 +35,7 @@ PUBLIC = [
     messagequeue.runtime,
     messagequeue.testing,
     messagequeue_sqs,
+    messagequeue_sqs.events,
     messagequeue_sqs.idempotency,
 ]
 
