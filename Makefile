@@ -53,8 +53,9 @@ format: env-test ## write the format and the fixes that ruff knows
 bench: env-test ## run the benchmarks
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(PY) $$file || exit 1; done
 
-docs: env-test ## write the configuration tables into README.md and docs/
+docs: env-test ## write the tables of options, metrics and log events into README.md and docs/
 	$(PY) tools/config_tables.py
+	$(PY) tools/telemetry_tables.py
 
 clean: ## remove everything that is not in the repository
 	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

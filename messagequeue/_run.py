@@ -7,16 +7,15 @@ The only place of the library that touches signal handlers, and only while `run(
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from . import _log_events as events
+from ._errors import MessageQueueError
 from ._protocols import Consumer
-
-logger = logging.getLogger("messagequeue.run")
 
 #: What shells add to the number of a signal that ended a program.
 _SIGNAL_EXIT = 128
@@ -68,7 +67,13 @@ class _Crew:
         except Exception as exc:
             # Kept until all have ended: raised here, it would cancel the others in the middle of their handlers.
             self._errors.append(exc)
-            logger.error("consumer of %s failed: %s; stopping the others", consumer.topic, exc)
+            events.CONSUMER_ENDED.log(
+                "consumer of %s failed: %s; stopping the others",
+                consumer.topic,
+                exc,
+                topic=consumer.topic,
+                error_code=str(exc.code) if isinstance(exc, MessageQueueError) else None,
+            )
             self._stop()
 
     def _stop(self) -> None:
@@ -79,10 +84,10 @@ class _Crew:
         name = signal.Signals(number).name
         if not self._signalled:
             self._signalled = True
-            logger.info("%s: stopping; a second signal stops at once", name)
+            events.RUN_STOPPING.log("%s: stopping; a second signal stops at once", name, signal=name)
             self._stop()
             return
-        logger.warning("%s: stopping at once", name)
+        events.RUN_HURRIED.log("%s: stopping at once", name, signal=name)
         self._hurried_by = number
         for task in self._tasks:
             task.cancel()

@@ -13,13 +13,13 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import io
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
+from messagequeue import _log_events as events
 from messagequeue._errors import (
     ClosedError,
     ConfigurationError,
@@ -38,8 +38,6 @@ from ._queue import Queue, is_aws_host
 
 if TYPE_CHECKING:
     import aioboto3
-
-_log = logging.getLogger("messagequeue.sqs")
 
 #: Connections at most.  They are opened when they are needed, so a large pool costs nothing.
 RECEIVE_CONNECTIONS = 1_000
@@ -244,11 +242,13 @@ class Clients:
                 raise _setup_error(error) from error
         if queue is not None and not queue.on_aws and is_aws_host(_host(api.endpoint)):
             self._tell(
-                f"host {queue.host}",
-                logging.WARNING,
+                events.SQS_OTHER_HOST,
+                queue.host,
                 "queue %s: its host is not AWS', but calls go to %s: set queue_address where it should be another",
                 queue.url,
                 api.endpoint,
+                topic=queue.url,
+                endpoint=api.endpoint,
             )
         return api
 
@@ -261,12 +261,14 @@ class Clients:
         explicit, named = self._config.region, None if queue is None else queue.region
         if explicit is not None and named is not None and explicit != named and queue is not None:
             self._tell(
-                f"region {queue.url}",
-                logging.WARNING,
+                events.SQS_OTHER_REGION,
+                queue.url,
                 "queue %s is in region %s by its URL, but region=%r wins: calls go there",
                 queue.url,
                 named,
                 explicit,
+                topic=queue.url,
+                region=explicit,
             )
         return explicit or named or self._get_session().region_name or os.environ.get("AWS_REGION") or None
 
@@ -302,7 +304,19 @@ class Clients:
     def _shortened(self, api: BotoApi) -> SqsApi:
         if self._config.transport == "sdk":
             return api
-        fast = FastApi(api, Sdk(api.client), translate, tell=self._tell, strict=self._config.transport == "fast")
+        strict = self._config.transport == "fast"
+        try:
+            fast = FastApi(api, Sdk(api.client), translate, tell=self._tell, strict=strict)
+        except Exception as error:  # a version of the SDK that is built otherwise
+            if strict:
+                raise ConfigurationError(
+                    f"transport='fast' does not know this version of the AWS SDK ({type(error).__name__}): "
+                    "use transport='auto'"
+                ) from error
+            text = "this version of the AWS SDK is not known (%s): calls to %s go through it alone"
+            name, where = type(error).__name__, api.endpoint
+            self._tell(events.SQS_NO_SHORT_PATH, name, text, name, where, endpoint=where, reason=name)
+            return api
         self._stats.append(fast.stats)
         self._exits.push_async_callback(fast.close)
         return fast
@@ -314,17 +328,21 @@ class Clients:
                 "https://sqs.REGION.amazonaws.com/ACCOUNT/NAME"
             )
         self._tell(
-            "signing region",
-            logging.INFO,
+            events.SQS_SIGNING_REGION,
+            "",
             "no region is set; requests to %s are signed for %s",
             api.endpoint,
             _SIGNING_REGION,
+            endpoint=api.endpoint,
+            region=_SIGNING_REGION,
         )
 
-    def _tell(self, key: str, level: int, text: str, *values: object) -> None:
+    def _tell(self, event: events.Event, about: str, text: str, *args: object, **values: str | None) -> None:
+        """Log a line of *event* once for each *about*."""
+        key = f"{event.name} {about}"
         if key not in self._told:
             self._told.add(key)
-            _log.log(level, text, *values)
+            event.log(text, *args, exc_info=None, to=None, **values)
 
 
 def client_config(config: SQSConfig, purpose: _Purpose, **preset: Any) -> Any:

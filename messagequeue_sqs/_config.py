@@ -71,9 +71,9 @@ class SQSConfig:
         optional=True,
     )
     transport: Literal["auto", "fast", "sdk"] = option(
-        "sdk",
-        "How sends, receives, deletes and prolongations travel: `sdk`, the AWS SDK alone; `auto`, a short path of less "
-        "work where it does what the SDK would do, else the SDK; `fast`, the short path or an error.",
+        "auto",
+        "How sends, receives, deletes and prolongations travel: `auto`, a short path of less work where it does what "
+        "the SDK would do, else the SDK; `fast`, the short path or an error; `sdk`, the AWS SDK alone.",
     )
     verify_checksums: bool = option(True, "Compare the MD5s that SQS returns with what was sent and received.")
     unwrap_sns: bool = option(

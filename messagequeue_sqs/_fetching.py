@@ -9,6 +9,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Sequence
 
+from messagequeue import _log_events as events
 from messagequeue._errors import ConsumeError, DecodeError, Discard, ErrorCode
 from messagequeue._message import Message
 from messagequeue._protocols import Handler
@@ -120,12 +121,13 @@ class FetchingSource:
             raise self._fault(message, f"its body at {pointer} has more bytes than payloads.max_size, {most}") from None
         except CallError as error:
             if error.name == _MISSING and self._options.on_missing == "delete":
-                _log.warning(
+                events.PAYLOAD_MISSING.log(
                     "topic %s: the body of message %s is gone from %s; the message is deleted (on_missing)",
                     self._topic,
                     message.id,
                     pointer,
-                    extra={"topic": self._topic, "message_id": message.id},
+                    topic=self._topic,
+                    message_id=message.id,
                 )
                 raise Discard("its body is gone from S3") from error.origin
             # Whatever else S3 says (denied, no such bucket, an outage) is mended without touching the message.
@@ -176,13 +178,14 @@ class FetchingSource:
 
     def _not_deleted(self, bucket: str, count: int, why: str) -> None:
         self._stats.delete_failures += count
-        _log.warning(
+        events.PAYLOADS_LEFT.log(
             "topic %s: bodies of settled messages that stay in s3://%s: %d (%s)",
             self._topic,
             bucket,
             count,
             why,
-            extra={"topic": self._topic},
+            topic=self._topic,
+            count=count,
         )
 
     async def release(self, leases: Sequence[object], /, *, after: float) -> Sequence[ConsumeError | None]:

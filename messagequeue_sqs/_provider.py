@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from functools import partial
 
+from messagequeue import _log_events as events
 from messagequeue._errors import ErrorCode, MessageQueueError
 from messagequeue._message import Message
 from messagequeue._options import ConsumeOptions
@@ -31,8 +31,6 @@ from ._sender import SQSSender
 from ._source import SQSSource
 from ._telemetry import billed, destination_of
 from ._wire import carried_traceparent, decode_message
-
-_log = logging.getLogger("messagequeue.sqs")
 
 #: A queue that nobody has: account numbers have no such value.
 _NOBODYS_QUEUE = "000000000000/messagequeue-ping"
@@ -70,11 +68,11 @@ async def message_limit(api: SqsApi, queue: Queue) -> int:
     try:
         text = (await api.get_queue_attributes(queue.url, ["MaximumMessageSize"])).get("MaximumMessageSize", "")
     except CallError as error:
-        _log.info(
+        events.SQS_UNKNOWN_LIMIT.log(
             "queue %s: its MaximumMessageSize cannot be read (%s); bodies go to S3 above payloads.threshold alone",
             queue.url,
             error.name,
-            extra={"topic": queue.url},
+            topic=queue.url,
         )
         return MESSAGE_BYTES
     return int(text) if text.isdigit() else MESSAGE_BYTES
@@ -166,7 +164,7 @@ class SQSConsumerProvider(RuntimeConsumerProvider):
         self.payload_stats = PayloadStats()
         conflict = timeout_conflict(self._config)
         if conflict:
-            _log.warning("%s", conflict)
+            events.SQS_READ_TIMEOUT.log("%s", conflict)
 
     @property
     def transport_stats(self) -> TransportStats:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 
+from messagequeue import _log_events as events
 from messagequeue._errors import ErrorCode, PublishError
 from messagequeue._message import Receipt
 from messagequeue.driver import Capabilities, EncodedMessage, Limits
@@ -14,8 +14,6 @@ from ._api import BatchAnswer, BatchFailure, BatchSuccess, SendEntry, SqsApi
 from ._faults import CallError, fault_of_entry
 from ._md5 import attributes_md5, body_md5
 from ._queue import Queue
-
-_log = logging.getLogger("messagequeue.sqs")
 
 #: An entry's id is its place in the batch: never something of the caller's, which may repeat or be no id at all.
 ENTRY_IDS = tuple(str(place) for place in range(_limits.BATCH_ENTRIES))
@@ -193,7 +191,8 @@ def reconcile(
         return stored, failed
     strange = (stored.keys() | failed.keys()) - sent
     if strange:
-        _log.warning("the answer names entries that were not sent: %s", sorted(strange), extra={"topic": topic})
+        text = "the answer names entries that were not sent: %s"
+        events.SQS_STRANGE_ENTRIES.log(text, sorted(strange), topic=topic)
     return stored, failed
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Sequence
 
+from messagequeue import _log_events as events
 from messagequeue._errors import (
     ConfigurationError,
     ConsumeError,
@@ -25,8 +25,6 @@ from ._md5 import attributes_md5, body_md5
 from ._queue import Queue
 from ._sender import capabilities_of
 from ._settling import Lease, Settler
-
-_log = logging.getLogger("messagequeue.sqs")
 
 #: Parked receives of one consumer at most; each of them holds a connection.
 _MAX_RECEIVES = 50
@@ -114,7 +112,7 @@ class SQSSource:
             )
         if lease < self._read_timeout:
             self._warn_once(
-                "short lease",
+                events.SQS_SHORT_LEASE,
                 "queue %s: the visibility timeout of %g s is below the read timeout of receives, %g s: messages of a "
                 "receive whose answer is lost come back only after they were delivered to nobody",
                 self._queue.url,
@@ -142,7 +140,7 @@ class SQSSource:
             )
         self._visibility = _limits.VISIBILITY_DEFAULT
         self._warn_once(
-            "lease",
+            events.SQS_UNKNOWN_LEASE,
             "queue %s: its visibility timeout may not be read (sqs:GetQueueAttributes); receives ask for %d s",
             self._queue.url,
             self._visibility,
@@ -178,7 +176,7 @@ class SQSSource:
         message, fault = self._decode(self._queue.url, raw)
         if self._fifo and message.ordering_key is None:
             self._warn_once(
-                "no group",
+                events.SQS_NO_GROUP,
                 "queue %s is FIFO and gave message %s without MessageGroupId: it is handled on its own",
                 self._queue.url,
                 message.id,
@@ -237,10 +235,10 @@ class SQSSource:
     async def close(self) -> None:
         """Nothing belongs to the topic alone: the clients are the provider's."""
 
-    def _warn_once(self, key: str, text: str, *values: object) -> None:
-        if key not in self._told:
-            self._told.add(key)
-            _log.warning(text, *values, extra={"topic": self._queue.url})
+    def _warn_once(self, event: events.Event, text: str, *values: object) -> None:
+        if event.name not in self._told:
+            self._told.add(event.name)
+            event.log(text, *values, topic=self._queue.url)
 
 
 def _leases(leases: Sequence[object]) -> list[Lease]:

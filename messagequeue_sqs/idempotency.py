@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from messagequeue import _log_events as events
 from messagequeue._errors import ConfigurationError, ErrorCode
 from messagequeue.idempotency import ClaimOutcome, IdempotencyStoreError
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from botocore.config import Config
 
 __all__ = ["DynamoDBStore"]
-
-_log = logging.getLogger("messagequeue.sqs")
 
 #: Seconds that this machine's clock may differ from DynamoDB's before that is logged: its time comes in whole seconds,
 #: and an answer takes a moment.
@@ -170,8 +168,9 @@ class DynamoDBStore:
         difference = self._clock() - theirs.timestamp()
         if abs(difference) > CLOCK_DIFFERENCE:
             self._told = True
-            _log.warning(
+            events.CLOCK_WRONG.log(
                 "this machine's clock differs from DynamoDB's by about %.0f s, and claims end so much too early or too "
                 "late: set it right",
                 difference,
+                difference=difference,
             )

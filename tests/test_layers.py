@@ -69,6 +69,7 @@ LAYERS = {
     "messagequeue.idempotency._results": 1,
     "messagequeue.idempotency._store": 1,
     "messagequeue.idempotency.redis": 3,
+    "messagequeue._log_events": 2,
     "messagequeue.middleware": 2,
     "messagequeue.runtime": 2,
     "messagequeue_sqs._config": 2,

@@ -19,6 +19,7 @@ import messagequeue.idempotency.redis
 import messagequeue.middleware
 import messagequeue.priority
 import messagequeue.runtime
+import messagequeue.telemetry
 import messagequeue.testing
 import messagequeue_sqs
 import messagequeue_sqs.events
@@ -34,6 +35,7 @@ PUBLIC = [
     messagequeue.middleware,
     messagequeue.priority,
     messagequeue.runtime,
+    messagequeue.telemetry,
     messagequeue.testing,
     messagequeue_sqs,
     messagequeue_sqs.events,
@@ -122,6 +124,9 @@ PROTOCOLS = (
     messagequeue.idempotency.IdempotencyStore,
 )
 
+#: The contract of `import messagequeue.telemetry`.
+TELEMETRY = {"INSTRUMENTS", "OUTCOMES", "Destination", "OpenTelemetry", "Telemetry"}
+
 #: The contract of `import messagequeue.idempotency`.
 IDEMPOTENCY = {
     "ClaimLostError",
@@ -204,6 +209,11 @@ def _undocumented(owner: type, key: str, value: object) -> bool:
         return False
     said = any(hasattr(other, key) for other in (*owner.__mro__[1:], *PROTOCOLS))
     return not said and not inspect.getdoc(getattr(owner, key))
+
+
+def test_the_contract_of_telemetry_is_kept() -> None:
+    """No name of it is missing, and every one is there where OpenTelemetry is installed."""
+    assert TELEMETRY - set(messagequeue.telemetry.__all__) == set()
 
 
 def test_importing_the_library_loads_no_third_party_module() -> None:

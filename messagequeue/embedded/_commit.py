@@ -10,16 +10,15 @@ its own, and meanwhile the next commit gathers.  Measured on one machine: 45 us 
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol, TypeAlias
 
+from .. import _log_events as events
+from .._errors import MessageQueueError
 from ..broker.storage import StorageError
-
-_logger = logging.getLogger("messagequeue.embedded")
 
 #: Seconds between a commit and the moment it is forced to the disk, where commits do not wait for that themselves.
 SYNC_AFTER = 1.0
@@ -139,11 +138,12 @@ class Committer:
         """Say once that commits fail, and once that they do not any more."""
         if error is None:
             if self.failing:
-                _logger.warning("the data folder can be written again")
+                events.FOLDER_RECOVERED.log("the data folder can be written again")
             self.failing = False
             return
         if not self.failing:
-            _logger.error("%s; it is tried again every %g s", error, RETRY_AFTER)
+            code = str(error.code) if isinstance(error, MessageQueueError) else None
+            events.FOLDER_FAILED.log("%s; it is tried again every %g s", error, RETRY_AFTER, error_code=code)
         self.failing = True
         self._try_later()
 
@@ -244,7 +244,7 @@ def _answer(waiters: list[Told], error: BaseException | None) -> None:
         try:
             waiter(own)
         except Exception:
-            _logger.exception("who waited for a commit failed on hearing of it")
+            events.FOLDER_WAITER.log("who waited for a commit failed on hearing of it", exc_info=True)
 
 
 def _settle(waiter: asyncio.Future[None], error: StorageError | None) -> None:
@@ -258,4 +258,4 @@ def _settle(waiter: asyncio.Future[None], error: StorageError | None) -> None:
 
 def _tell(error: BaseException | None) -> None:
     if error is not None:
-        _logger.error("what was committed could not be forced to the disk: %s", error)
+        events.FOLDER_NOT_SYNCED.log("what was committed could not be forced to the disk: %s", error)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
+from .. import _log_events as events
 from .._errors import ErrorCode, MessageQueueError
 from ..runtime.sink import Throttle
 from ..runtime.tasks import OwnedTasks, outcome, own_cancellation
@@ -26,14 +27,13 @@ class Notes:
     def __init__(self) -> None:
         self._throttle = Throttle()
 
-    def write(self, level: int, text: str, key: str, *values: object, error: MessageQueueError) -> None:
-        """Log *text*, filled in with *key*, *values* and *error*; lines of one *text* are of one kind."""
-        left_out = self._throttle.pass_(text, asyncio.get_running_loop().time())
+    def write(self, event: events.Event, text: str, key: str, *values: object, error: MessageQueueError) -> None:
+        """Log *text*, filled in with *key*, *values* and *error*; lines of one *event* are of one kind."""
+        left_out = self._throttle.pass_(event.name, asyncio.get_running_loop().time())
         if left_out is None:
             return
         more = f" ({left_out} more like it were not logged)" if left_out else ""
-        extra = {"key": key, "error_code": str(error.code)}
-        logger.log(level, f"{text}: %s%s", key, *values, error, more, extra=extra)
+        event.log(f"{text}: %s%s", key, *values, error, more, key=key, error_code=str(error.code))
 
 
 class StoreCalls:

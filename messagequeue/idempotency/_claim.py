@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from .. import _log_events as events
 from .._errors import MessageQueueError
 from ..runtime.backoff import Backoff
 from ..runtime.tasks import OwnedTasks
@@ -109,7 +109,13 @@ class HeldClaim:
         try:
             await self._release()
         except MessageQueueError as error:
-            logger.debug("the claim of %s, if it was made, ends by itself: %s", self._key, error)
+            events.CLAIM_LEFT.log(
+                "the claim of %s, if it was made, ends by itself: %s",
+                self._key,
+                error,
+                key=self._key,
+                error_code=str(error.code),
+            )
 
     async def release(self) -> None:
         """Give the key free for the next attempt.  Never raises: where the store fails, the claim ends by itself."""
@@ -119,7 +125,7 @@ class HeldClaim:
             await self._release()
         except MessageQueueError as error:
             self._calls.notes.write(
-                logging.WARNING,
+                events.CLAIM_KEPT,
                 "the claim of %s was not released, so the next attempt waits for its end, at most %g s",
                 self._key,
                 self._options.lease,
@@ -174,8 +180,8 @@ class HeldClaim:
     def _tell_not_renewed(self, error: MessageQueueError) -> None:
         left = max(0.0, self._end - asyncio.get_running_loop().time())
         text = "the claim of %s was not renewed, it lasts %.1f s more"
-        self._calls.notes.write(logging.WARNING, text, self._key, left, error=error)
+        self._calls.notes.write(events.CLAIM_NOT_RENEWED, text, self._key, left, error=error)
 
     def _tell_unrecorded(self, error: MessageQueueError) -> None:
         text = "the work of %s is done, but that could not be recorded: a copy of it would be done again"
-        self._calls.notes.write(logging.ERROR, text, self._key, error=error)
+        self._calls.notes.write(events.CLAIM_NOT_RECORDED, text, self._key, error=error)

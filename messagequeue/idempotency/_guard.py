@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 from uuid import uuid4
 
-from ._calls import StoreCalls, logger
+from .. import _log_events as events
+from ._calls import StoreCalls
 from ._claim import HeldClaim
 from ._errors import FingerprintMismatchError, IdempotencyStoreError, InProgressError, ResultNotStoredError
 from ._options import IdempotencyOptions, check_store
@@ -64,7 +64,7 @@ class Guard:
         """
         found = await self._claim(key, fingerprint)
         if isinstance(found, Done):
-            logger.debug("%s is done already: not done again", key, extra={"key": key})
+            events.CLAIM_REPLAYED.log("%s is done already: not done again", key, key=key)
             return Ended(found.result, replayed=True)
         if found is None:
             return Ended(encode(await work()), replayed=False)
@@ -85,11 +85,11 @@ class Guard:
             if not isinstance(error, IdempotencyStoreError) or not self._may_go_on(error):
                 raise
             text = "%s is done without a claim (fail_open), and so perhaps twice"
-            self._calls.notes.write(logging.WARNING, text, key, error=error)
+            self._calls.notes.write(events.CLAIM_SKIPPED, text, key, error=error)
             return None
         if isinstance(found, Claimed):
             if found.took_over:
-                logger.info("%s was begun before and not ended: done again", key, extra={"key": key})
+                events.CLAIM_TAKEN_OVER.log("%s was begun before and not ended: done again", key, key=key)
             return held
         _refuse(found, key, fingerprint)
         return found if isinstance(found, Done) else None

@@ -6,9 +6,9 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 
+from .. import _log_events as events
 from .._errors import ConfigurationError, ErrorCode
 from . import _records
-from ._calls import logger
 from ._errors import IdempotencyStoreError
 from ._records import MAX_RESULT, Record
 from ._store import ClaimOutcome
@@ -98,8 +98,10 @@ class MemoryStore:
             )
         if not self._told:
             self._told = True
-            logger.warning(
+            count = len(self._records)
+            events.STORE_FULL.log(
                 "MemoryStore holds %d records and forgets the oldest from now on: raise max_records, or lower ttl",
-                len(self._records),
+                count,
+                count=count,
             )
         del self._records[victim]

@@ -16,6 +16,7 @@ import asyncio
 from datetime import UTC, datetime
 from logging import DEBUG, Logger, getLogger
 
+from .. import _log_events as events
 from .._errors import DeadLetter, Discard, RetryLater, Signal
 from .._message import Message
 from .._protocols import Handler, Middleware
@@ -69,9 +70,9 @@ def logging(logger: Logger | None = None, /, *, level: int = DEBUG) -> Middlewar
     return wrap
 
 
-def _about(message: Message, event: str) -> dict[str, object]:
+def _about(message: Message, event: events.Event) -> dict[str, object]:
     return {
-        "event": event,
+        "event": event.name,
         "topic": message.topic,
         "message_id": message.id,
         "ordering_key": message.ordering_key,
@@ -81,13 +82,13 @@ def _about(message: Message, event: str) -> dict[str, object]:
 
 def _begin(message: Message) -> dict[str, object]:
     at = message.published_at
-    return _about(message, "handler.begin") | {
+    return _about(message, events.HANDLER_BEGIN) | {
         "age": None if at is None else (datetime.now(UTC) - at).total_seconds(),
     }
 
 
 def _end(message: Message, error: BaseException | None, duration: float) -> dict[str, object]:
-    return _about(message, "handler.end") | {
+    return _about(message, events.HANDLER_END) | {
         "outcome": _outcome(error),
         "duration": duration,
         "error_type": None if error is None or isinstance(error, Signal) else type(error).__name__,

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from logging import DEBUG, WARNING, Logger, getLogger
 
+from .. import _log_events as events
 from .._errors import MessageQueueError
 from .._message import Outgoing, Receipt
 from .._protocols import Publish, PublishMiddleware
@@ -43,10 +44,10 @@ def publish_logging(
             try:
                 receipt = await publish(item)
             except Exception as error:
-                _failed(log, failed_level, _about(item, "publish.failed", clock() - began), error)
+                _failed(log, failed_level, _about(item, events.PUBLISH_FAILED, clock() - began), error)
                 raise
             if log.isEnabledFor(level):
-                _confirmed(log, level, _about(item, "publish.end", clock() - began), receipt)
+                _confirmed(log, level, _about(item, events.PUBLISH_END, clock() - began), receipt)
             return receipt
 
         return logged
@@ -54,9 +55,9 @@ def publish_logging(
     return wrap
 
 
-def _about(item: Outgoing, event: str, duration: float) -> dict[str, object]:
+def _about(item: Outgoing, event: events.Event, duration: float) -> dict[str, object]:
     return {
-        "event": event,
+        "event": event.name,
         "topic": current_topic(),
         "ordering_key": item.ordering_key,
         "duration": duration,

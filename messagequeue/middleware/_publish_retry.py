@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from logging import getLogger
 
+from .. import _log_events as events
 from .._errors import ConfigurationError, ErrorCode, PublishError
 from .._message import Outgoing, Receipt
 from .._protocols import Publish, PublishMiddleware
 from ._checks import positive, whole
 from ._publishing import current_topic
-
-logger = getLogger("messagequeue.publisher")
 
 #: The broker has refused it, or never got it: sending it again cannot make two of it.
 _NOT_STORED = frozenset({ErrorCode.THROTTLED, ErrorCode.FULL, ErrorCode.CREDENTIALS})
@@ -149,17 +147,14 @@ def _drop_empty(lanes: dict[str, _Lane], key: str, lane: _Lane) -> None:
 
 
 def _tell(error: PublishError, attempt: int, seconds: float) -> None:
-    logger.debug(
+    events.PUBLISH_RETRY.log(
         "publishing to %s failed (%s) at attempt %d; again in %.2f s",
         current_topic(),
         error.code,
         attempt,
         seconds,
-        extra={
-            "event": "publish.retry",
-            "topic": current_topic(),
-            "attempt": attempt,
-            "error_code": str(error.code),
-            "pause": seconds,
-        },
+        topic=current_topic(),
+        attempt=attempt,
+        error_code=str(error.code),
+        pause=seconds,
     )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from logging import getLogger
 
+from .. import _log_events as events
 from .._errors import DecodeError, MessageQueueError, Signal
 from .._message import Message
 from .._protocols import Handler, Middleware
 from ._checks import positive, whole
-
-logger = getLogger("messagequeue.handler")
 
 #: What a handler may raise to have another attempt: one type, or several.
 Retried = type[Exception] | tuple[type[Exception], ...]
@@ -92,19 +90,16 @@ def _kinds(on: object) -> tuple[type[Exception], ...]:
 
 
 def _tell(message: Message, error: Exception, attempt: int, seconds: float) -> None:
-    logger.debug(
+    events.HANDLER_RETRY.log(
         "message %s of %s: attempt %d raised %s; again in %.2f s",
         message.id,
         message.topic,
         attempt,
         type(error).__name__,
         seconds,
-        extra={
-            "event": "handler.retry",
-            "topic": message.topic,
-            "message_id": message.id,
-            "attempt": attempt,
-            "error_type": type(error).__name__,
-            "pause": seconds,
-        },
+        topic=message.topic,
+        message_id=message.id,
+        attempt=attempt,
+        error_type=type(error).__name__,
+        pause=seconds,
     )

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Hashable, Sequence
 from typing import Protocol, TypeVar
 
+from .. import _log_events as events
 from .._errors import ErrorCode, MessageQueueError, PublishError
 from .._message import Receipt
 
@@ -34,9 +35,8 @@ E = TypeVar("E", bound=Sent)
 def reconcile(results: Sequence[object], count: int, topic: str) -> list[Outcome]:
     """Return *count* outcomes, by position: what *results* lacks is not confirmed, what it has beyond is dropped."""
     if len(results) != count:
-        logger.error(
-            "the sender of %r gave %d results for %d messages", topic, len(results), count, extra={"topic": topic}
-        )
+        text = "the sender of %r gave %d results for %d messages"
+        events.PUBLISH_BAD_ANSWER.log(text, topic, len(results), count, topic=topic)
     elif set(map(type, results)) == {Receipt}:
         return list(results)  # type: ignore[arg-type]
     seen: set[int] = set()

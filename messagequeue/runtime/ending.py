@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
+from .. import _log_events as events
 from .._errors import HandlerError
 from .._options import ConsumeOptions
 from .dispatch import Cancelled, Held, Lanes, State
@@ -16,7 +17,6 @@ from .following import Following
 from .leases import LeaseBook
 from .polling import Polling
 from .settling import Settling
-from .sink import logger
 from .tasks import OwnedTasks
 
 #: Seconds that a cancelled handler has to unwind before it is given up.
@@ -92,7 +92,8 @@ class Ending:
             async with asyncio.timeout(grace):
                 await self._settling.idle()
         except TimeoutError:
-            logger.error("topic %s: %d messages could not be settled in time", self._topic, self._settling.pending)
+            text, count = "topic %s: %d messages could not be settled in time", self._settling.pending
+            events.SETTLE_UNFINISHED.log(text, self._topic, count, topic=self._topic, count=count)
 
     async def close(self) -> None:
         """End every task of the session, also where a second cancellation cut the drain short."""

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 
+from .. import _log_events as events
 from .._errors import ConsumeError, DeadLetter, DecodeError, HandlerError, SettleError
 from .._options import ConsumeOptions
 from ..driver import Capabilities
@@ -14,7 +15,7 @@ from .leases import return_delay
 from .outcome import Bury, GiveBack, Settle, describe, is_failure, outcome, type_name
 from .retrying import Skips, retry_after
 from .settling import Settling
-from .sink import Faults, logger
+from .sink import Faults, tell_discarded
 from .stats import ConsumerStats
 
 
@@ -56,11 +57,12 @@ class Following:
             self.fall_back(held, back_at=None)
             return
         if held.cancelled is Cancelled.DRAIN and isinstance(raised, asyncio.CancelledError):
-            logger.warning(
+            events.HANDLER_CANCELLED.log(
                 "topic %s: the handler of message %s was cancelled by the shutdown; the message is handed back",
                 self._topic,
                 held.id,
-                extra={"topic": self._topic, "message_id": held.id},
+                topic=self._topic,
+                message_id=held.id,
             )
             self._retry(held, 0.0)
             return
@@ -114,7 +116,7 @@ class Following:
             self._stats.handled += 1
         else:
             self._stats.discarded += 1
-            logger.info("topic %s: message %s discarded: %s", self._topic, held.id, what.discarded)
+            tell_discarded(self._topic, held.id, what.discarded)
 
     def _report(self, held: Held, raised: BaseException) -> None:
         if isinstance(raised, DecodeError):

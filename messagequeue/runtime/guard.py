@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .. import _log_events as events
 from .._options import ConsumeOptions
 from .breaker import Breaker, Circuit
 from .dispatch import Cancelled, Held
 from .outcome import breaks
-from .sink import logger
 from .stats import ConsumerStats
 
 
@@ -62,13 +62,15 @@ class Guard:
             return
         self._stats.breaker_open = breaker.state is not Circuit.CLOSED
         if breaker.state is Circuit.CLOSED:
-            logger.info("topic %s: handlers work again; receiving goes on", self._topic, extra={"topic": self._topic})
+            text = "topic %s: handlers work again; receiving goes on"
+            events.BREAKER_CLOSED.log(text, self._topic, topic=self._topic)
             return
-        logger.warning(
+        events.BREAKER_OPENED.log(
             "topic %s: too many handlers fail; nothing is received for %g s, then one message is tried",
             self._topic,
             breaker.pause,
-            extra={"topic": self._topic},
+            topic=self._topic,
+            pause=breaker.pause,
         )
         self._stats.breaker_opened += 1
         self._on_opened(breaker.pause)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
+from .. import _log_events as events
 from .._errors import LeaseLostError, MessageQueueError
 from ..driver import LeaseSource
 from .dispatch import Held
@@ -107,16 +108,21 @@ class Heart:
         self._book.failed(held, self._loop.time())
         self.wake()
         if held not in self._book:  # settled or handed back meanwhile: its refusal says nothing
-            logger.debug("topic %s: late heartbeat of message %s refused", self._topic, held.id)
+            text = "topic %s: late heartbeat of message %s refused"
+            events.HEARTBEAT_LATE.log(text, self._topic, held.id, topic=self._topic, message_id=held.id)
         elif isinstance(error, LeaseLostError):
             self._book.remove(held)
             self._on_lost(held, error)
         else:
-            logger.warning(
+            left = max(0.0, held.deadline - self._loop.time())
+            events.HEARTBEAT_FAILED.log(
                 "topic %s: heartbeat of message %s failed, its lease lasts %.1f s more: %s",
                 self._topic,
                 held.id,
-                max(0.0, held.deadline - self._loop.time()),
+                left,
                 error,
-                extra={"topic": self._topic, "message_id": held.id, "error_code": str(error.code)},
+                topic=self._topic,
+                message_id=held.id,
+                error_code=str(error.code),
+                left=left,
             )

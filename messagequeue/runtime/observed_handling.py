@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import cast
 
 from .._errors import DeadLetter, DecodeError, Discard, LeaseLostError, RetryLater
-from ..telemetry import ConsumerTelemetry, Ending
+from ..telemetry import ConsumerTelemetry, Ending, Received
 from .dispatch import Cancelled, Held
+from .observed_source import ObservedLease
 
 Failures = Mapping[str, BaseException]
 
 
 async def observed(telemetry: ConsumerTelemetry, held: Held, work: Callable[[Held], Awaitable[None]]) -> None:
     """Do *work* with one message, and tell of it."""
-    processing = telemetry.processing([held.delivery.message])
+    processing = telemetry.processing([_received(held)])
     raised: BaseException | None = None
     try:
         with processing.current():
@@ -33,7 +35,7 @@ async def observed_list(
     work: Callable[[Sequence[Held]], Awaitable[Failures]],
 ) -> Failures:
     """Do *work* with a list of messages, and tell of it."""
-    processing = telemetry.processing([held.delivery.message for held in members])
+    processing = telemetry.processing([_received(held) for held in members])
     raised: BaseException | None = None
     failures: Failures = {}
     try:
@@ -46,6 +48,10 @@ async def observed_list(
     finally:
         processing.end([ending(raised or failures.get(held.id), held.cancelled) for held in members])
         del raised
+
+
+def _received(held: Held) -> Received:
+    return cast(ObservedLease, held.handle).received
 
 
 def ending(raised: BaseException | None, cancelled: Cancelled | None) -> Ending:

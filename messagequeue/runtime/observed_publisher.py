@@ -13,13 +13,14 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Unpack
 
+from .. import _log_events as events
 from .._codec import Codec, JSONCodec
 from .._errors import PublishError, UnsupportedOptionError
 from .._message import Outgoing, Receipt
 from .._options import PublishKwargs, PublishOptions
 from ..driver import EncodedMessage, Sender
 from ..telemetry import PublisherTelemetry, Sending
-from .answers import Outcome, logger
+from .answers import Outcome
 from .batching import Batch
 from .prepare import Preparer, Stage, Terms, stages_of
 from .publisher import RuntimePublisher
@@ -153,11 +154,11 @@ class CarryingPreparer(Preparer):
         self._telemetry.skipped(message)
         if not self._told:
             self._told = True
-            logger.warning(
+            events.CONTEXT_SKIPPED.log(
                 "a message of %r has no room for the attributes of its trace context, %s, and leaves without them, as "
                 "do others like it from now on: %s",
                 self._topic,
                 ", ".join(attributes),
                 error,
-                extra={"topic": self._topic},
+                topic=self._topic,
             )

@@ -9,7 +9,7 @@ from .._errors import ConsumeError
 from .._message import Message
 from .._protocols import Handler
 from ..driver import Capabilities, Delivery, LeaseSource, Limits, OpeningSource
-from ..telemetry import ConsumerTelemetry
+from ..telemetry import ConsumerTelemetry, Received
 
 Results = Sequence[ConsumeError | None]
 
@@ -22,13 +22,13 @@ def observed_source(source: LeaseSource, telemetry: ConsumerTelemetry) -> LeaseS
 
 
 class ObservedLease:
-    """A lease, and the message that it is for."""
+    """A lease, and what telemetry is told of its message."""
 
-    __slots__ = ("lease", "message")
+    __slots__ = ("lease", "received")
 
-    def __init__(self, lease: object, message: Message) -> None:
+    def __init__(self, lease: object, received: Received) -> None:
         self.lease = lease
-        self.message = message
+        self.received = received
 
 
 class ObservedSource:
@@ -60,8 +60,13 @@ class ObservedSource:
         except BaseException as error:
             receiving.end(error)
             raise
-        receiving.end(deliveries)
-        return [Delivery(each.message, ObservedLease(each.lease, each.message), each.fault) for each in deliveries]
+        origin = self._telemetry.origin
+        received = [Received(each.message, origin(each.message)) for each in deliveries]
+        receiving.end(received)
+        return [
+            Delivery(each.message, ObservedLease(each.lease, known), each.fault)
+            for each, known in zip(deliveries, received, strict=True)
+        ]
 
     async def settle(self, leases: Sequence[object], /) -> Results:
         return await self._told("settle", leases, self._source.settle)
@@ -90,7 +95,7 @@ class ObservedSource:
         call: Callable[[Sequence[object]], Coroutine[Any, Any, Results]],
     ) -> Results:
         observed = [cast(ObservedLease, lease) for lease in leases]
-        settling = self._telemetry.settling(operation, [each.message for each in observed])
+        settling = self._telemetry.settling(operation, [each.received for each in observed])
         try:
             results = await call([each.lease for each in observed])
         except BaseException as error:

@@ -10,6 +10,7 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 
+from .. import _log_events as events
 from .._errors import ConfigurationError, ErrorCode, MessageQueueError, ReceiveError
 from .._options import ConsumeOptions
 from ..driver import Delivery, LeaseSource
@@ -228,7 +229,7 @@ class Polling:
 
     def _received(self, ask: int, deliveries: Sequence[Delivery], started: float) -> None:
         if self._backoff.failures:
-            logger.info("topic %s: receives work again", self._topic, extra={"topic": self._topic})
+            events.RECEIVE_RECOVERED.log("topic %s: receives work again", self._topic, topic=self._topic)
         self._backoff.succeeded()
         if self._resume_at and self._resume_at <= self._loop.time():
             self._resume_at = 0.0

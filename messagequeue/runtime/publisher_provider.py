@@ -8,6 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import ClassVar, Self
 
+from .. import _log_events as events
 from .._codec import Codec
 from .._compression import require_compression
 from .._errors import ClosedError
@@ -155,4 +156,5 @@ async def _stop_quietly(publisher: RuntimePublisher) -> None:
     try:
         await publisher.stop()
     except Exception:
-        logger.warning("publisher of %r did not stop cleanly; a new one replaces it", publisher.topic, exc_info=True)
+        text, topic = "publisher of %r did not stop cleanly; a new one replaces it", publisher.topic
+        events.PUBLISHER_UNCLEAN.log(text, topic, exc_info=True, topic=topic)

@@ -14,6 +14,7 @@ from functools import partial
 from types import CoroutineType
 from typing import Any
 
+from .. import _log_events as events
 from .._errors import HandlerError, LeaseLostError, MessageQueueError
 from .._message import Message
 from .._options import ConsumeOptions
@@ -223,7 +224,8 @@ class Session:
             elif self._admit(held, now):
                 admitted.append(held)
         if late:
-            logger.debug("topic %s: %d messages came too late and are handed back", self._topic, len(late))
+            text = "topic %s: %d messages came too late and are handed back"
+            events.RECEIVE_LATE.log(text, self._topic, len(late), topic=self._topic, count=len(late))
             self._settling.give_back(late, 0.0)
         self._pump()
         # Not before: no time has passed, and what is over by now needs no lease.

@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from .. import _log_events as events
 from .._errors import ConsumeError, ErrorCode, LeaseLostError, MessageQueueError, SettleError
 from ..driver import LeaseSource
 from .backoff import SETTLE_FIRST, SETTLE_LONGEST, equal_jitter, pause
 from .dispatch import Held
 from .outcome import Bury
-from .sink import Faults, logger
+from .sink import Faults, logger, tell_discarded
 from .stats import ConsumerStats
 from .tasks import OwnedTasks, own_cancellation
 
@@ -202,7 +203,8 @@ class Settling:
         if error is None:
             self._stats.released += 1
         elif isinstance(error, LeaseLostError):
-            logger.debug("topic %s: message %s was not ours to hand back any more", self._topic, held.id)
+            text = "topic %s: message %s was not ours to hand back any more"
+            events.RELEASE_STALE.log(text, self._topic, held.id, topic=self._topic, message_id=held.id)
         else:
             text = f"message {held.id} could not be handed back and stays hidden until its lease ends: {error}"
             self._tell(SettleError, text, held, error)
@@ -223,7 +225,7 @@ class Settling:
             self._over(held, self._on_settled)
         elif error.code in _NO_DEAD_LETTER_QUEUE and self._discards:
             self._stats.discarded += 1
-            logger.info("topic %s: message %s discarded: %s", self._topic, held.id, what.reason)
+            tell_discarded(self._topic, held.id, what.reason)
             self._over(held, None)
             self.settle(held)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from .. import _log_events as events
 from .._errors import (
     ConsumeError,
     DecodeError,
@@ -21,12 +22,12 @@ logger = logging.getLogger("messagequeue.consumer")
 #: Lines of one kind that are logged at once, and after them one per so many seconds.
 BURST, QUIET = 10, 30.0
 
-_LEVELS: dict[type[ConsumeError], int] = {
-    ReceiveError: logging.WARNING,
-    DecodeError: logging.ERROR,
-    HandlerError: logging.ERROR,
-    SettleError: logging.ERROR,
-    LeaseLostError: logging.ERROR,
+_EVENTS: dict[type[ConsumeError], events.Event] = {
+    ReceiveError: events.RECEIVE_FAILED,
+    DecodeError: events.MESSAGE_UNREADABLE,
+    HandlerError: events.HANDLER_FAILED,
+    SettleError: events.SETTLE_FAILED,
+    LeaseLostError: events.LEASE_LOST,
 }
 
 
@@ -80,7 +81,7 @@ class Faults:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
-            logger.exception("on_error of topic %s raised", self._topic)
+            events.SINK_RAISED.log("on_error of topic %s raised", self._topic, exc_info=True, topic=self._topic)
 
     def tell_of(
         self, kind: type[ConsumeError], text: str, message: Message, cause: BaseException | None, now: float
@@ -96,16 +97,27 @@ class Faults:
         if left_out is None:
             return
         more = f" ({left_out} more like it were not logged)" if left_out else ""
-        logger.log(
-            _LEVELS.get(type(error), logging.ERROR),
+        event = next((_EVENTS[kind] for kind in type(error).__mro__ if kind in _EVENTS), events.HANDLER_FAILED)
+        event.log(
             "topic %s: %s%s",
             self._topic,
             error,
             more,
             exc_info=error.__cause__ if isinstance(error, HandlerError) else None,
-            extra={
-                "topic": self._topic,
-                "message_id": error.message.id if error.message else None,
-                "error_code": str(error.code),
-            },
+            topic=self._topic,
+            message_id=error.message.id if error.message else None,
+            error_code=str(error.code),
         )
+
+
+def tell_discarded(topic: str, message_id: str, reason: str) -> None:
+    """Log that a message is taken off the queue without having been handled."""
+    events.MESSAGE_DISCARDED.log(
+        "topic %s: message %s discarded: %s",
+        topic,
+        message_id,
+        reason,
+        topic=topic,
+        message_id=message_id,
+        reason=reason,
+    )

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
+from .. import _log_events as events
+
 T = TypeVar("T")
 
 #: Tasks can begin at once.
@@ -113,7 +115,8 @@ class OwnedTasks:
 
     def _report(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._logger.error("task %s failed", task.get_name(), exc_info=error)
+            name = task.get_name()
+            events.TASK_FAILED.log("task %s failed", name, exc_info=error, to=self._logger, task=name)
 
 
 def own_cancellation(error: BaseException) -> bool:

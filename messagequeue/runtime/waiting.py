@@ -8,10 +8,11 @@ import asyncio
 from collections.abc import Callable, Generator, Hashable
 from typing import Any, Protocol
 
+from .. import _log_events as events
 from .._errors import ErrorCode, MessageQueueError
 from .._message import Receipt
 from ..driver import EncodedMessage
-from .answers import Outcome, logger
+from .answers import Outcome
 from .lines import _OUTSIDE, Item
 
 #: Stands in for a message that will not be sent.
@@ -119,11 +120,12 @@ class ReportedReceipt(asyncio.Future[Receipt]):
         error = self._unread
         if error is not None:
             ours = isinstance(error, MessageQueueError)  # only such a text is known to hold no body
-            logger.error(
+            events.PUBLISH_UNREAD.log(
                 "a message published to %r failed and nobody read its result: %s",
                 self._topic,
                 error if ours else type(error).__name__,
-                extra={"topic": self._topic, "code": str(getattr(error, "code", ErrorCode.OTHER))},
+                topic=self._topic,
+                error_code=str(getattr(error, "code", ErrorCode.OTHER)),
             )
 
 

@@ -61,7 +61,7 @@ OUTCOMES = (
     "undecodable",
 )
 
-Kind = Literal["histogram", "counter", "observed counter", "observed up-down counter"]
+Kind = Literal["histogram", "counter", "up-down counter"]
 
 #: Seconds.  Source: semantic conventions, messaging metrics, `messaging.client.operation.duration`.
 _DURATIONS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
@@ -79,8 +79,7 @@ class Instrument:
     One metric.
 
     Attributes:
-        kind: `counter` and `histogram` are recorded as things happen.  The `observed` ones are read from counters that
-            the library has anyway, when metrics are collected; they cost nothing in between.
+        kind: A `histogram` is recorded as things happen; the others are read when metrics are collected.
         unit: As UCUM writes it.
         doc: One sentence for the reader of the table.
         attributes: Which it may have.
@@ -149,80 +148,76 @@ CONTEXT_SKIPPED = Instrument(
 # -- read when metrics are collected
 PENDING = Instrument(
     "messagequeue.publisher.pending",
-    "observed up-down counter",
+    "up-down counter",
     "{message}",
     "Messages that wait to be sent or are on their way.",
 )
 RESENT = Instrument(
     "messagequeue.publisher.resent",
-    "observed counter",
+    "counter",
     "{message}",
     "Messages that were sent once more, as the broker had failed on its own side.",
 )
 IN_FLIGHT = Instrument(
     "messagequeue.consumer.in_flight",
-    "observed up-down counter",
+    "up-down counter",
     "{message}",
     "Messages that were received and are not settled.",
 )
-RUNNING = Instrument(
-    "messagequeue.consumer.running", "observed up-down counter", "{message}", "Messages whose handler runs."
-)
+RUNNING = Instrument("messagequeue.consumer.running", "up-down counter", "{message}", "Messages whose handler runs.")
 BLOCKED_KEYS = Instrument(
     "messagequeue.consumer.blocked_keys",
-    "observed up-down counter",
+    "up-down counter",
     "{key}",
     "Ordering keys whose messages wait for one that failed to come back.",
 )
 EMPTY_RECEIVES = Instrument(
-    "messagequeue.consumer.empty_receives", "observed counter", "{receive}", "Receives that brought no message."
+    "messagequeue.consumer.empty_receives", "counter", "{receive}", "Receives that brought no message."
 )
-RECEIVE_ERRORS = Instrument(
-    "messagequeue.consumer.receive_errors", "observed counter", "{receive}", "Receives that failed."
-)
+RECEIVE_ERRORS = Instrument("messagequeue.consumer.receive_errors", "counter", "{receive}", "Receives that failed.")
 LEASES_LOST = Instrument(
-    "messagequeue.consumer.leases_lost", "observed counter", "{lease}", "Leases that ended before the work did."
+    "messagequeue.consumer.leases_lost", "counter", "{lease}", "Leases that ended before the work did."
 )
 LEASES_EXTENDED = Instrument(
-    "messagequeue.consumer.leases_extended", "observed counter", "{lease}", "Prolongations that landed."
+    "messagequeue.consumer.leases_extended", "counter", "{lease}", "Prolongations that landed."
 )
 SETTLE_ERRORS = Instrument(
     "messagequeue.consumer.settle_errors",
-    "observed counter",
+    "counter",
     "{message}",
     "Messages that were handled and could not be taken off the queue: they come again.",
 )
 RELEASED = Instrument(
     "messagequeue.consumer.released",
-    "observed counter",
+    "counter",
     "{message}",
     "Messages that were handed back, unhandled or for a later retry.",
 )
 BREAKER_OPEN = Instrument(
     "messagequeue.consumer.breaker_open",
-    "observed up-down counter",
+    "up-down counter",
     "{consumer}",
     "Consumers whose circuit breaker keeps them from receiving.",
 )
 BREAKER_OPENED = Instrument(
-    "messagequeue.consumer.breaker_opened", "observed counter", "{event}", "How often a circuit breaker opened."
+    "messagequeue.consumer.breaker_opened", "counter", "{event}", "How often a circuit breaker opened."
 )
 BILLABLE_REQUESTS = Instrument(
     "messagequeue.client.billable_requests",
-    "observed counter",
+    "counter",
     "{request}",
     "Requests as SQS bills them: one for each call, more for one that carries more than 64 KiB.",
 )
 TRANSPORT_FALLBACKS = Instrument(
     "messagequeue.client.transport_fallbacks",
-    "observed counter",
+    "counter",
     "{call}",
     "Calls that the short path to SQS could not bring to an answer, so that the SDK had to.",
     (SYSTEM,),
 )
 TRANSPORT_PAUSES = Instrument(
     "messagequeue.client.transport_pauses",
-    "observed counter",
+    "counter",
     "{pause}",
     "How often too many fallbacks in a row made the SDK take all calls for a while.",
     (SYSTEM,),

@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 
 from .._errors import ConsumeError, PublishError
 from .._message import Message, Receipt
-from ..driver import Delivery, EncodedMessage
+from ..driver import EncodedMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +58,13 @@ class TraceContext:
 class Sending(Protocol):
     """One `publish()`, `publish_nowait()` or `publish_many()`, from the call to the broker's answer."""
 
-    def current(self) -> AbstractContextManager[None]: ...
+    def current(self) -> AbstractContextManager[None]:
+        """Return what surrounds the code that publishes."""
+        ...
 
-    def end(self, result: Receipt | Sequence[Receipt | PublishError] | BaseException, /) -> None: ...
+    def end(self, result: Receipt | Sequence[Receipt | PublishError] | BaseException, /) -> None:
+        """It returned *result*, or raised it."""
+        ...
 
 
 class PublisherTelemetry(Protocol):
@@ -91,16 +95,33 @@ class PublisherTelemetry(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Received:
+    """
+    A message that a consumer holds.
+
+    Attributes:
+        origin: What `ConsumerTelemetry.origin()` returned for it.
+    """
+
+    message: Message
+    origin: object
+
+
 class Receiving(Protocol):
     """One receive."""
 
-    def end(self, result: Sequence[Delivery] | BaseException, /) -> None: ...
+    def end(self, result: Sequence[Received] | BaseException, /) -> None:
+        """It brought *result*, perhaps nothing, or raised it."""
+        ...
 
 
 class Settling(Protocol):
     """One call that settles messages, gives them back or dead-letters one."""
 
-    def end(self, result: Sequence[ConsumeError | None] | BaseException, /) -> None: ...
+    def end(self, result: Sequence[ConsumeError | None] | BaseException, /) -> None:
+        """The broker answered *result*, one for each message, or the call raised it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +141,9 @@ class Ending:
 class Processing(Protocol):
     """One call of a handler, with one message or several."""
 
-    def current(self) -> AbstractContextManager[None]: ...
+    def current(self) -> AbstractContextManager[None]:
+        """Return what surrounds the handler."""
+        ...
 
     def end(self, endings: Sequence[Ending], /) -> None:
         """The handler is over.  One ending for each message, in order."""
@@ -134,11 +157,15 @@ class ConsumerTelemetry(Protocol):
         """A receive begins."""
         ...
 
-    def settling(self, operation: str, messages: Sequence[Message], /) -> Settling:
+    def origin(self, message: Message, /) -> object:
+        """Return what is to be known later of where *message* comes from; asked once for each delivery."""
+        ...
+
+    def settling(self, operation: str, messages: Sequence[Received], /) -> Settling:
         """A call begins; *operation* is `settle`, `release` or `dead_letter`."""
         ...
 
-    def processing(self, messages: Sequence[Message], /) -> Processing:
+    def processing(self, messages: Sequence[Received], /) -> Processing:
         """A handler begins."""
         ...
 

@@ -16,6 +16,7 @@ import types
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import product
 from typing import Any, Protocol
 
 from ._connection import Lost, TransportError
@@ -40,6 +41,8 @@ _EVENTS = (
     "after-call",
     "after-call-error",
 )
+#: The calls that take the short path; the first is the one whose handlers are looked at for a quota of retries.
+_ACTIONS = ("SendMessageBatch", "ReceiveMessage", "DeleteMessageBatch", "ChangeMessageVisibilityBatch")
 _OWN_MODULES = ("botocore.", "aiobotocore.", "boto3.", "aioboto3.", "messagequeue_sqs.")
 
 
@@ -108,14 +111,16 @@ class Sdk:
         return ""
 
     def _hooked(self) -> str:
-        emitter = self._client.meta.events
-        handlers = getattr(emitter, "_emitter", emitter)._handlers
-        for event in _EVENTS:
-            for handler in handlers.prefix_search(f"{event}.sqs.SendMessageBatch"):
+        for event, action in product(_EVENTS, _ACTIONS):
+            for handler in self._handlers().prefix_search(f"{event}.sqs.{action}"):
                 module = str(getattr(getattr(handler, "func", handler), "__module__", ""))
                 if not f"{module}.".startswith(_OWN_MODULES) or module == "botocore.stub":
                     return f"a handler of the SDK's {event} event ({module})"
         return ""
+
+    def _handlers(self) -> Any:
+        emitter = self._client.meta.events
+        return getattr(emitter, "_emitter", emitter)._handlers
 
     def credentials(self) -> Credentials | None:
         """Where the client's credentials are; None where it has none."""
@@ -124,8 +129,7 @@ class Sdk:
 
     def retry_quota(self) -> Callable[[int], None] | None:
         """What a success gives back to the quota of retries (mode `standard`); None where there is no quota."""
-        emitter = self._client.meta.events
-        for handler in getattr(emitter, "_emitter", emitter)._handlers.prefix_search("after-call.sqs.SendMessageBatch"):
+        for handler in self._handlers().prefix_search(f"after-call.sqs.{_ACTIONS[0]}"):
             quota = getattr(getattr(handler, "__self__", None), "_quota", None)
             if quota is not None:
                 release: Callable[[int], None] = quota.release

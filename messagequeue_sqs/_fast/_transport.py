@@ -9,13 +9,13 @@ which this was one, and every error is the SDK's own.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from messagequeue import _log_events as events
 from messagequeue._errors import ErrorCode
 
 from .. import _faults
@@ -31,8 +31,6 @@ from ._sdk import Sdk
 from ._sigv4 import Keys
 from ._stats import TransportStats
 
-_log = logging.getLogger("messagequeue.sqs")
-
 R = TypeVar("R")
 Tell = Callable[..., None]
 Translate = Callable[[Exception, str, str, str], _faults.CallError]
@@ -44,7 +42,7 @@ class FastApi:
         by_sdk: The same calls over the same client, all of them through the SDK.
         sdk: The client.
         translate: Makes of the SDK's exception, an action, a target and an endpoint what a call raises.
-        tell: Logs a line once; its first argument is what tells lines apart.
+        tell: Logs a line of an event once for each second argument.
         strict: An obstacle is an error of the call instead of a reason to use the SDK (`transport="fast"`).
     """
 
@@ -164,14 +162,19 @@ class FastApi:
         reason = outcome.lost.value if isinstance(outcome, TransportError) else f"HTTP {outcome.status}"
         self.stats.fallbacks += 1
         self.stats.reasons[reason] += 1
-        _log.debug("%s at %s: %s; the SDK goes on", action, self.endpoint, reason)
+        where = self.endpoint
+        events.SQS_FALLBACK.log(
+            "%s at %s: %s; the SDK goes on", action, where, reason, endpoint=where, action=action, reason=reason
+        )
         if self._breaker.fell_back(self._loop.time()):
             self.stats.pauses += 1
-            _log.warning(
+            events.SQS_FALLBACK_PAUSE.log(
                 "calls to %s fail on the short path again and again (last: %s); for a while the AWS SDK makes them, "
                 "which costs more CPU",
-                self.endpoint,
+                where,
                 reason,
+                endpoint=where,
+                reason=reason,
             )
 
     # -- what to send
@@ -223,8 +226,9 @@ class FastApi:
         self._obstacle = obstacle
         self.stats.reasons[obstacle] += 1
         if not self._strict:
-            text = "calls to %s go through the AWS SDK alone: %s"
-            self._tell(f"obstacle {obstacle}", logging.INFO, text, self.endpoint, obstacle)
+            text, where = "calls to %s go through the AWS SDK alone: %s", self.endpoint
+            event = events.SQS_NO_SHORT_PATH
+            self._tell(event, obstacle, text, where, obstacle, endpoint=where, reason=obstacle)
 
     def _refusal(self, action: str) -> _faults.CallError:
         text = (

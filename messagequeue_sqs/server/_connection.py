@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import select
 from collections.abc import Callable
 from typing import cast
 
+from messagequeue import _log_events as events
+
 from ._http import CONTINUE, BadRequestError, RequestReader, serialized
 from ._service import Service, Waiting
 from .wire import HttpAnswer, HttpRequest
-
-_log = logging.getLogger("messagequeue.server")
 
 #: Bytes of requests that a client may send ahead while an earlier one waits.
 _AHEAD = 262_144
@@ -94,7 +93,7 @@ class Connection(asyncio.Protocol):
                     return
                 self._start(request)
         except BadRequestError as error:
-            _log.info("a connection is closed: %s", error, extra={"status": error.status})
+            events.SERVER_BAD_REQUEST.log("a connection is closed: %s", error, status=error.status)
             self._closing = True
             self._write(HttpAnswer(error.status, "text/plain; charset=utf-8", f"{error}\n".encode()))
         finally:

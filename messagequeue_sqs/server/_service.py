@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 from urllib.parse import parse_qs
 
+from messagequeue import _log_events as events
 from messagequeue.broker import Envelope, Peek
 
 from ._clock import Clock
@@ -20,8 +20,6 @@ from .engine import Call, Engine, Poll, Result, SqsError, body_text, user_attrib
 from .engine._errors import INTERNAL, UNAVAILABLE
 from .wire import HttpAnswer, HttpRequest, base_url, protocol_of, region_of
 from .wire import Protocol as WireProtocol
-
-_log = logging.getLogger("messagequeue.server")
 
 #: Paths that are ours, not SQS'.
 HEALTH, PEEK = "/health", "/_messagequeue/peek"
@@ -123,7 +121,7 @@ class Service:
         except SqsError as error:
             self._reply(client, protocol, request_id, protocol.error(error, request_id))
         except Exception:
-            _log.exception("a request failed on the server's side", extra={"request_id": request_id})
+            events.SERVER_FAILED.log("a request failed on the server's side", exc_info=True, request_id=request_id)
             self._reply(client, protocol, request_id, protocol.error(SqsError(INTERNAL, _FAILED), request_id))
         finally:
             self._parking.inside = False
@@ -151,8 +149,8 @@ class Service:
     def _finish(
         self, client: Client, protocol: WireProtocol, call: Call, request_id: str, result: Result | None
     ) -> None:
-        if _log.isEnabledFor(logging.DEBUG):
-            _log.debug("%s", call.action, extra={"action": call.action, "request_id": request_id})
+        if events.SERVER_REQUEST.enabled:
+            events.SERVER_REQUEST.log("%s", call.action, action=call.action, request_id=request_id)
         if self.faults.active:
             if self.faults.cuts(call.action):
                 self._reply(client, protocol, request_id, None)

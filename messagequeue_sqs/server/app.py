@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import random
 from collections.abc import Callable, Mapping
@@ -12,6 +11,7 @@ from types import TracebackType
 from typing import Literal
 
 from messagequeue import ClosedError, ConfigurationError
+from messagequeue import _log_events as events
 from messagequeue.broker import Broker, Peek
 
 from ._clock import Clock
@@ -22,8 +22,6 @@ from ._parking import Parking
 from ._service import Service, ServiceOptions
 from ._troubles import Faults
 from .engine import DEFAULT_ACCOUNT, DEFAULT_REGION, Engine, EngineOptions, SqsError
-
-_log = logging.getLogger("messagequeue.server")
 
 #: Bytes of one request: 1 MiB of batch, every byte of it escaped or a blob in base64, and what names it.
 MAX_REQUEST_BYTES = 8 * 1_048_576
@@ -178,19 +176,15 @@ class SQSServer:
         return f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"
 
     def _say_where(self, url: str, home: Home) -> None:
-        extra = {"url": url, "region": self._options.region, "data": home.path}
-        _log.info(
-            "SQS answers at %s; %s",
-            url,
-            f"its queues are in {home.path}" if home.path else "it keeps nothing",
-            extra=extra,
-        )
+        keeps = f"its queues are in {home.path}" if home.path else "it keeps nothing"
+        region = self._options.region
+        events.SERVER_STARTED.log("SQS answers at %s; %s", url, keeps, url=url, region=region, data=home.path)
         if self._host not in _LOCAL and self._keys is None:
-            _log.warning(
+            events.SERVER_UNGUARDED.log(
                 "SQS answers on %s to everybody who can reach it, without asking for a signature: give it keys, or "
                 "have it listen on 127.0.0.1",
                 self._host or "every address",
-                extra={"host": self._host},
+                host=self._host,
             )
 
     async def stop(self) -> None:

@@ -297,10 +297,26 @@ def hooked(session: aioboto3.Session) -> None:
     session._session.register("before-send.sqs", hook)
 
 
+def hooked_one_call(session: aioboto3.Session) -> None:
+    session._session.register("before-call.sqs.ReceiveMessage", hook)
+
+
+class Mock:
+    """In-process mocks are objects that the SDK calls before it sends anything."""
+
+    def __call__(self, **_: object) -> None: ...
+
+
+def mocked(session: aioboto3.Session) -> None:
+    session._session.register("before-send", Mock())
+
+
 OBSTACLES: dict[str, tuple[Config, Callable[[aioboto3.Session], None], str]] = {
     "proxy": (Config(proxies={"http": "http://127.0.0.1:1"}), lambda _: None, "proxy"),
     "adaptive": (Config(retries={"mode": "adaptive"}), lambda _: None, "retry mode"),
     "hook": (Config(), hooked, "before-send"),
+    "hook of one call": (Config(), hooked_one_call, "before-call"),
+    "mock": (Config(), mocked, "before-send"),
 }
 
 

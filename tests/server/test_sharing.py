@@ -22,12 +22,18 @@ from messagequeue.embedded import (
     MemoryPublisherProvider,
     forget,
 )
+from messagequeue.telemetry import Telemetry
 from messagequeue_sqs import SQSServer
 from tests.server.test_transport import Raw
 from tests.support.realtime import consuming, real_time, until
+from tests.unit.telemetry.recording import Recording, identity, parent_of, trace_of
 
 #: Seconds in which a receive that waits is to be woken; it waits for 20.
 SOON = 5.0
+
+
+#: A trace and its span as X-Ray writes them.
+TRACE = "Root=1-4bf92f35-77b34da6a3ce929d0e0e4736;Parent=00f067aa0ba902b7;Sampled=1"
 
 
 class Shared:
@@ -41,13 +47,17 @@ class Shared:
 
 
 @asynccontextmanager
-async def shared(where: str | Path) -> AsyncIterator[Shared]:
+async def shared(where: str | Path, telemetry: Telemetry | None = None) -> AsyncIterator[Shared]:
+    publishers: PublisherProvider
+    consumers: ConsumerProvider
     if isinstance(where, Path):
         server, folder = SQSServer(data=where), EmbeddedConfig(path=where)
-        publishers, consumers = EmbeddedPublisherProvider(folder), EmbeddedConsumerProvider(folder)
+        publishers = EmbeddedPublisherProvider(folder, telemetry=telemetry)
+        consumers = EmbeddedConsumerProvider(folder, telemetry=telemetry)
     else:
         server, memory = SQSServer(memory=where), MemoryConfig(name=where)
-        publishers, consumers = MemoryPublisherProvider(memory), MemoryConsumerProvider(memory)  # type: ignore[assignment]
+        publishers = MemoryPublisherProvider(memory, telemetry=telemetry)
+        consumers = MemoryConsumerProvider(memory, telemetry=telemetry)
     async with server, publishers, consumers:
         raw = await Raw.to(server)
         try:
@@ -124,6 +134,37 @@ def test_what_comes_by_http_a_parked_consumer_handles_at_once(where: str | Path)
             assert (message.id, message.text, dict(message.attributes)) == (sent["MessageId"], "hello", {"n": "7"})
             assert message.published_at is not None
             assert message.published_at.timestamp() == pytest.approx(time.time(), abs=SOON)
+
+    run()
+
+
+def test_a_trace_goes_on_across_both_faces(where: str | Path) -> None:
+    """The header of an SQS client is the handler's parent; what a provider publishes has header and attribute."""
+    recording = Recording()
+
+    @real_time()
+    async def run() -> None:
+        async def handle(message: Message) -> None:
+            pass
+
+        async with shared(where, recording.telemetry) as both:
+            await both.raw.call("CreateQueue", QueueName="orders")
+            header = {"AWSTraceHeader": {"DataType": "String", "StringValue": TRACE}}
+            await both.raw.call("SendMessage", QueueUrl="orders", MessageBody="hello", MessageSystemAttributes=header)
+            async with consuming(both.consumers, "sqs.orders", handle):
+                await until(lambda: recording.spans("process"), SOON)
+            publisher = await both.publishers.new_publisher("sqs.orders")
+            await publisher.publish("x", attributes={f"a{n}": "1" for n in range(9)})
+            [message] = (
+                await both.raw.call(
+                    "ReceiveMessage", QueueUrl="orders", AttributeNames=["All"], MessageAttributeNames=["All"]
+                )
+            )["Messages"]
+
+            process, [send] = recording.span("process"), recording.spans("send")
+            assert (trace_of(process), parent_of(process)) == (0x4BF92F3577B34DA6A3CE929D0E0E4736, 0x00F067AA0BA902B7)
+            assert f"Parent={identity(send):016x}" in message["Attributes"]["AWSTraceHeader"]
+            assert f"-{identity(send):016x}-" in message["MessageAttributes"]["traceparent"]["StringValue"]
 
     run()
 

@@ -6,13 +6,25 @@ from __future__ import annotations
 
 from messagequeue import ConsumeOptions, ConsumerProvider, PublisherProvider, PublishOptions
 from messagequeue.driver import ProviderSpec
+from messagequeue.embedded import MemoryConsumerProvider, MemoryPublisherProvider
 from messagequeue.noop import NOOP, NoopConfig, NoopConsumerProvider, NoopPublisherProvider
+from messagequeue.telemetry import OpenTelemetry
 from messagequeue_sqs import SQSConfig, SQSConsumerProvider, SQSPublisherProvider
 
 
 def halves(config: SQSConfig) -> tuple[list[PublisherProvider], list[ConsumerProvider]]:
-    publishers: list[PublisherProvider] = [NoopPublisherProvider(), SQSPublisherProvider(config)]
-    consumers: list[ConsumerProvider] = [NoopConsumerProvider(), SQSConsumerProvider(config)]
+    telemetry = OpenTelemetry()
+    publishers: list[PublisherProvider] = [
+        NoopPublisherProvider(),
+        MemoryPublisherProvider(telemetry=telemetry),
+        SQSPublisherProvider(config, telemetry=telemetry),
+    ]
+    consumers: list[ConsumerProvider] = [
+        NoopConsumerProvider(telemetry=telemetry),
+        MemoryConsumerProvider(),
+        SQSConsumerProvider(config, telemetry=telemetry),
+    ]
+    SQSPublisherProvider(config, telemetry="otel")  # type: ignore[arg-type]
     return publishers, consumers
 
 

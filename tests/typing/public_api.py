@@ -35,6 +35,7 @@ from messagequeue import (
     open_publishers,
     run,
 )
+from messagequeue.telemetry import Destination, OpenTelemetry, Telemetry
 from messagequeue_sqs import SQSServer
 
 
@@ -99,6 +100,13 @@ async def opens() -> None:
     async with open_publishers(), open_consumers({"provider": "memory"}):
         pass
 
+    telemetry: Telemetry = OpenTelemetry(create_spans=False, client_id="shop-1")
+    async with open_publishers(config, telemetry=telemetry), open_consumers(telemetry=OpenTelemetry()):
+        pass
+    telemetry.watch(Destination(system="mine", name="orders"), lambda: {"mine.metric": 1.5})()
+
+    open_publishers(telemetry="otel")  # type: ignore[arg-type]
+    OpenTelemetry(spans=True)  # type: ignore[call-arg]
     open_publishers(5)  # type: ignore[arg-type]
     config.publisher = ProviderConfig()  # type: ignore[misc]
     Config.from_mapping("sqs")  # type: ignore[arg-type]

@@ -12,16 +12,17 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
 
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import INVALID_SPAN, SpanKind
+from opentelemetry.trace import INVALID_SPAN, SpanContext, SpanKind
 from opentelemetry.util.types import AttributeValue
 
 from ..._errors import ConsumeError
 from ..._message import Message
-from ...driver import Delivery
 from .._names import (
+    CONSUMED,
     DELIVERY_ATTEMPT,
     FAILED_COUNT,
     MESSAGE_COUNT,
@@ -31,8 +32,8 @@ from .._names import (
     PROCESS,
     RECEIVE,
 )
-from .._protocol import Ending
-from ._propagation import Propagation, span_context
+from .._protocol import Ending, Received
+from ._propagation import Propagation, span_context, within
 from ._topic import Current, Topic, error_type, with_span
 
 #: Spans that one span links to at most: what the SDK keeps unless told otherwise.
@@ -50,24 +51,39 @@ class OtelConsumer:
     def receiving(self) -> OtelReceiving:
         return OtelReceiving(self)
 
-    def settling(self, operation: str, messages: Sequence[Message], /) -> OtelSettling:
+    def origin(self, message: Message, /) -> Origin:
+        context = self._propagation.read(message.attributes)
+        span = span_context(context)
+        if not span.is_valid and (traceparent := self._carried(message)) is not None:
+            context = within(traceparent, context)
+            span = span_context(context)
+        return Origin(context, span)
+
+    def settling(self, operation: str, messages: Sequence[Received], /) -> OtelSettling:
         return OtelSettling(self, operation, messages)
 
-    def processing(self, messages: Sequence[Message], /) -> OtelProcessing:
+    def processing(self, messages: Sequence[Received], /) -> OtelProcessing:
         return OtelProcessing(self, messages)
 
-    def contexts(self, messages: Sequence[Message]) -> list[Context]:
-        """Return what each of *messages* brought; for more than can be linked to, of the first ones."""
-        read, carried = self._propagation.read, self._carried
-        return [read(message.attributes, carried(message)) for message in messages[:_LINKS]]
-
-    def parent(self, contexts: Sequence[Context]) -> Context:
-        """Return the context that work on messages begins in: what one message brought, where traces are continued."""
-        if len(contexts) != 1:
+    def parent(self, messages: Sequence[Received]) -> Context:
+        """Return the context that work on *messages* begins in: what a lone one brought, where traces are continued."""
+        if len(messages) != 1:
             return Context()
+        context = cast(Origin, messages[0].origin).context
         if self.topic.choices.continue_trace:
-            return contexts[0]
-        return trace.set_span_in_context(INVALID_SPAN, contexts[0])  # baggage goes on, the trace does not
+            return context
+        return trace.set_span_in_context(INVALID_SPAN, context)  # baggage goes on, the trace does not
+
+
+class Origin(NamedTuple):
+    """What came with a message, and the span in it."""
+
+    context: Context
+    span: SpanContext
+
+
+def _links(messages: Sequence[Received]) -> list[SpanContext]:
+    return [cast(Origin, each.origin).span for each in messages[:_LINKS]]
 
 
 class OtelReceiving:
@@ -79,21 +95,21 @@ class OtelReceiving:
         self._consumer = consumer
         self._began = consumer.topic.clock()
 
-    def end(self, result: Sequence[Delivery] | BaseException, /) -> None:
+    def end(self, result: Sequence[Received] | BaseException, /) -> None:
         failed = isinstance(result, BaseException)
         if isinstance(result, asyncio.CancelledError) or not (failed or result):
             return  # the end of the consumer, or nothing came, which a counter knows
         topic = self._consumer.topic
         seconds = topic.clock() - self._began
         kind = error_type(result) if isinstance(result, BaseException) else None
-        topic.meters.duration.record(seconds, topic.series(RECEIVE, kind))
+        topic.meters.duration.record(seconds, topic.series(RECEIVE, kind).attributes)
         if topic.choices.receive_spans:
             self._record(result, seconds)
 
-    def _record(self, result: Sequence[Delivery] | BaseException, seconds: float) -> None:
+    def _record(self, result: Sequence[Received] | BaseException, seconds: float) -> None:
         topic = self._consumer.topic
-        messages = [] if isinstance(result, BaseException) else [delivery.message for delivery in result]
-        links = [span_context(each) for each in self._consumer.contexts(messages)]
+        messages: Sequence[Received] = () if isinstance(result, BaseException) else result
+        links = _links(messages)
         about = {MESSAGE_COUNT: len(messages)}
         receive = topic.begin(RECEIVE, SpanKind.CLIENT, context=Context(), links=links, ago=seconds, attributes=about)
         if isinstance(result, BaseException):
@@ -106,15 +122,13 @@ class OtelSettling:
 
     __slots__ = ("_call", "_operation", "_topic")
 
-    def __init__(self, consumer: OtelConsumer, operation: str, messages: Sequence[Message]) -> None:
+    def __init__(self, consumer: OtelConsumer, operation: str, messages: Sequence[Received]) -> None:
         topic = self._topic = consumer.topic
         self._operation = operation
-        contexts = consumer.contexts(messages)
-        links = [span_context(each) for each in contexts]
         about: dict[str, AttributeValue] = (
-            {MESSAGE_ID: messages[0].id} if len(messages) == 1 else {MESSAGE_COUNT: len(messages)}
+            {MESSAGE_ID: messages[0].message.id} if len(messages) == 1 else {MESSAGE_COUNT: len(messages)}
         )
-        parent = consumer.parent(contexts)
+        links, parent = _links(messages), consumer.parent(messages)
         self._call = topic.begin(operation, SpanKind.CLIENT, context=parent, links=links, attributes=about)
 
     def end(self, result: Sequence[ConsumeError | None] | BaseException, /) -> None:
@@ -125,7 +139,7 @@ class OtelSettling:
             topic.fail(span, errors[0], kind)
             if not isinstance(result, BaseException) and len(result) > 1:
                 span.set_attribute(FAILED_COUNT, len(errors))
-        topic.meters.duration.record(self._call.end(), topic.series(self._operation, kind))
+        topic.meters.duration.record(self._call.end(), topic.series(self._operation, kind).attributes)
 
 
 class OtelProcessing:
@@ -133,19 +147,19 @@ class OtelProcessing:
 
     __slots__ = ("_context", "_process", "_topic")
 
-    def __init__(self, consumer: OtelConsumer, messages: Sequence[Message]) -> None:
+    def __init__(self, consumer: OtelConsumer, messages: Sequence[Received]) -> None:
         topic = self._topic = consumer.topic
-        contexts = consumer.contexts(messages)
-        parent = consumer.parent(contexts)
+        parent = consumer.parent(messages)
         around = span_context(None)  # of whoever called consume(): it is linked to and no more
-        links = [*(span_context(each) for each in contexts), around]
+        links = [*_links(messages), around]
         about = _about(messages)
         self._process = topic.begin(PROCESS, SpanKind.CONSUMER, context=parent, links=links, attributes=about)
         self._context = with_span(self._process.span, parent)
         now = time.time()
-        for message in messages:
-            if message.published_at is not None:
-                topic.meters.age.record(max(0.0, now - message.published_at.timestamp()), topic.labels)
+        for each in messages:
+            at = each.message.published_at
+            if at is not None:
+                topic.meters.age.record(max(0.0, now - at.timestamp()), topic.attributes)
 
     def current(self) -> Current:
         return Current(self._context)
@@ -160,9 +174,10 @@ class OtelProcessing:
             span.set_attribute(OUTCOME, worst.outcome)
         elif failed:
             span.set_attribute(FAILED_COUNT, len(failed))
-        topic.meters.processing.record(self._process.end(), topic.series(PROCESS, _kind(worst), worst.outcome))
+        series = topic.series(PROCESS, _kind(worst), worst.outcome)
+        topic.meters.processing.record(self._process.end(), series.attributes)
         for (kind, outcome), count in Counter((_kind(each), each.outcome) for each in endings).items():
-            topic.meters.consumed.add(count, topic.series(PROCESS, kind, outcome))
+            topic.count(CONSUMED, count, topic.series(PROCESS, kind, outcome))
 
 
 def _kind(ending: Ending) -> str | None:
@@ -172,10 +187,10 @@ def _kind(ending: Ending) -> str | None:
     return error_type(ending.error) if ending.outcome in ("failed", "undecodable") else ending.outcome
 
 
-def _about(messages: Sequence[Message]) -> dict[str, AttributeValue]:
+def _about(messages: Sequence[Received]) -> dict[str, AttributeValue]:
     if len(messages) != 1:
         return {MESSAGE_COUNT: len(messages)}
-    [message] = messages
+    message = messages[0].message
     found: dict[str, AttributeValue] = {MESSAGE_ID: message.id}
     if message.ordering_key is not None:
         found[ORDERING_KEY] = message.ordering_key

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
 from opentelemetry import trace
@@ -11,9 +10,9 @@ from opentelemetry.propagators.textmap import Getter, Setter, TextMapPropagator
 from opentelemetry.trace import SpanContext
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-Attributes = Mapping[str, str | bytes]
+from ... import _log_events as events
 
-_log = logging.getLogger("messagequeue.telemetry")
+Attributes = Mapping[str, str | bytes]
 
 _W3C = TraceContextTextMapPropagator()
 _TRACEPARENT = "traceparent"
@@ -76,28 +75,28 @@ class Propagation:
             return {}
         return {name: value for name, value in carrier.items() if value}
 
-    def read(self, attributes: Attributes, traceparent: str | None = None) -> Context:
-        """
-        Return the context that came with a message; an empty one where none did, or it is broken.
-
-        Args:
-            traceparent: What came beside the attributes: it is read where they name no span.
-        """
+    def read(self, attributes: Attributes) -> Context:
+        """Return the context that came with a message; an empty one where none did, or it is broken."""
         context = Context()
         if attributes:
             try:
-                context = self._propagator.extract(attributes, context, _GETTER)
+                return self._propagator.extract(attributes, context, _GETTER)
             except Exception:
                 self._warn()
-        if traceparent is not None and not span_context(context).is_valid:
-            context = _W3C.extract({_TRACEPARENT: traceparent}, context, _GETTER)
         return context
 
     def _warn(self) -> None:
         """A propagator that raises is a foreign one's fault: the message is more important."""
         if not self._warned:
             self._warned = True
-            _log.warning("the propagator %s raised; goes on without context", type(self._propagator).__name__)
+            name = type(self._propagator).__name__
+            text = "the propagator %s raised; messages go on without its context"
+            events.PROPAGATOR_RAISED.log(text, name, exc_info=True, propagator=name)
+
+
+def within(traceparent: str, context: Context) -> Context:
+    """Return *context* with the span that *traceparent* names; as it is where that names none."""
+    return _W3C.extract({_TRACEPARENT: traceparent}, context, _GETTER)
 
 
 def span_context(context: Context | None) -> SpanContext:

@@ -22,9 +22,9 @@ from opentelemetry.trace import SpanKind
 from ..._errors import ErrorCode, PublishError
 from ..._message import Receipt
 from ...driver import EncodedMessage
-from .._names import CREATE, FAILED_COUNT, MESSAGE_COUNT, MESSAGE_ID, ORDERING_KEY, SEND
+from .._names import CONTEXT_SKIPPED, CREATE, FAILED_COUNT, MESSAGE_COUNT, MESSAGE_ID, ORDERING_KEY, SEND, SENT
 from .._protocol import TraceContext
-from ._propagation import Propagation, span_context, traceparent_of
+from ._propagation import Propagation, span_context, traceparent_of, within
 from ._topic import Current, Topic, error_type, with_span
 
 #: Which `OtelSending` the code that runs now belongs to.
@@ -62,13 +62,13 @@ class OtelPublisher:
         return TraceContext(attributes, traceparent, self._propagation.replaced)
 
     def skipped(self, message: EncodedMessage, /) -> None:
-        self._topic.meters.skipped.add(1, self._topic.labels)
+        self._topic.count(CONTEXT_SKIPPED, 1)
 
     def request(self, messages: Sequence[EncodedMessage], /) -> AbstractContextManager[None]:
-        self._topic.meters.batch.record(len(messages), self._topic.labels)
+        self._topic.meters.batch.record(len(messages), self._topic.attributes)
         context = Context()
         if len(messages) == 1 and (traceparent := messages[0].traceparent) is not None:
-            context = self._propagation.read({}, traceparent)
+            context = within(traceparent, context)
         return Current(context)
 
 
@@ -121,7 +121,7 @@ class OtelSending:
             self._count(1, None)
         else:
             kind = self._many_ended(result)
-        self._topic.meters.duration.record(self._timed.end(), self._topic.series(SEND, kind))
+        self._topic.meters.duration.record(self._timed.end(), self._topic.series(SEND, kind).attributes)
 
     def _failed(self, error: BaseException) -> str:
         kind = "cancelled" if isinstance(error, asyncio.CancelledError) else error_type(error)
@@ -148,4 +148,4 @@ class OtelSending:
 
     def _count(self, messages: int, kind: str | None) -> None:
         if messages > 0:
-            self._topic.meters.sent.add(messages, self._topic.series(SEND, kind))
+            self._topic.count(SENT, messages, self._topic.series(SEND, kind))

@@ -16,7 +16,7 @@ from ..._version import __version__
 from .._names import CONVENTIONS
 from .._protocol import Destination, Readings
 from ._consumer import OtelConsumer
-from ._metrics import Meters
+from ._metrics import Histograms
 from ._observing import Observed, observed_of
 from ._propagation import Propagation
 from ._publisher import OtelPublisher
@@ -97,7 +97,7 @@ class OpenTelemetry:
     def _topic(self, destination: Destination) -> Topic:
         tracer = trace.get_tracer(_SCOPE, __version__, self._tracer_provider, _SCHEMA)
         meter = self._provider().get_meter(_SCOPE, __version__, _SCHEMA)
-        return Topic(destination, tracer, Meters(meter), self._choices)
+        return Topic(destination, tracer, Histograms(meter), self._observed(), self._choices)
 
     def _propagation(self) -> Propagation:
         return Propagation(self._propagator or propagate.get_global_textmap())

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import Token
 from dataclasses import dataclass
 from types import TracebackType
+from typing import NamedTuple
 
 from opentelemetry import context as current
 from opentelemetry import trace
@@ -24,10 +25,11 @@ from .._names import (
     OPERATION_TYPES,
     OTHER_ERROR,
     OUTCOME,
+    Instrument,
 )
 from .._protocol import Destination
-from ._metrics import Meters
-from ._observing import labels_of
+from ._metrics import Histograms
+from ._observing import Labels, Observed, labels_of
 
 _NANO = 1e9
 
@@ -42,6 +44,13 @@ class Choices:
     record_exceptions: bool
     client_id: str | None
     clock: Callable[[], float]
+
+
+class Series(NamedTuple):
+    """The attributes of one series of a metric, in two forms."""
+
+    attributes: dict[str, AttributeValue]
+    labels: Labels
 
 
 class Timed:
@@ -69,17 +78,21 @@ class Timed:
 class Topic:
     """Where the spans and the measurements of one topic go."""
 
-    def __init__(self, destination: Destination, tracer: Tracer, meters: Meters, choices: Choices) -> None:
+    def __init__(
+        self, destination: Destination, tracer: Tracer, meters: Histograms, observed: Observed, choices: Choices
+    ) -> None:
         self.meters = meters
         self.choices = choices
         self.clock = choices.clock
-        self.labels: dict[str, AttributeValue] = dict(labels_of(destination))
+        self.attributes: dict[str, AttributeValue] = dict(labels_of(destination))
+        self._observed = observed
+        self._labels = labels_of(destination)
         self._tracer = tracer
         self._name = destination.name
-        self._on_spans: dict[str, AttributeValue] = {**self.labels, **destination.details}
+        self._on_spans: dict[str, AttributeValue] = {**self.attributes, **destination.details}
         if choices.client_id is not None:
             self._on_spans[CLIENT_ID] = choices.client_id
-        self._series: dict[tuple[str, str | None, str | None], dict[str, AttributeValue]] = {}
+        self._series: dict[tuple[str, str | None, str | None], Series] = {}
         self._error_types: set[str] = set()
 
     # -- spans
@@ -127,18 +140,20 @@ class Topic:
 
     # -- series
 
-    def series(self, operation: str, error: str | None = None, outcome: str | None = None) -> dict[str, AttributeValue]:
+    def count(self, instrument: Instrument, number: int, series: Series | None = None) -> None:
+        """Add to a counter."""
+        self._observed.count(instrument, number, self._labels if series is None else series.labels)
+
+    def series(self, operation: str, error: str | None = None, outcome: str | None = None) -> Series:
         """Return the attributes of a measurement; as many different ones as there are operations and kinds of error."""
         if error is not None:
             error = self._bounded(error)
         found = self._series.get((operation, error, outcome))
         if found is None:
-            found = self.labels | {OPERATION_NAME: operation, OPERATION_TYPE: OPERATION_TYPES[operation]}
-            if error is not None:
-                found[ERROR_TYPE] = error
-            if outcome is not None:
-                found[OUTCOME] = outcome
-            self._series[operation, error, outcome] = found
+            about = (operation, OPERATION_TYPES[operation], error, outcome)
+            given = zip((OPERATION_NAME, OPERATION_TYPE, ERROR_TYPE, OUTCOME), about, strict=True)
+            labels = (*self._labels, *((name, value) for name, value in given if value is not None))
+            found = self._series[operation, error, outcome] = Series(dict(labels), labels)
         return found
 
     def _bounded(self, error: str) -> str:

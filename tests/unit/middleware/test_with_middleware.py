@@ -439,7 +439,7 @@ def test_a_failure_that_nobody_reads_is_logged(caplog: pytest.LogCaptureFixture)
         "a message published to 'orders' failed and nobody read its result: no unread",
         "a message published to 'orders' failed and nobody read its result: KeyError",
     ]
-    assert [record.code for record in caplog.records] == ["full", "other"]  # type: ignore[attr-defined]
+    assert [record.error_code for record in caplog.records] == ["full", "other"]  # type: ignore[attr-defined]
 
 
 def test_stop_waits_for_what_the_middleware_has_and_then_refuses() -> None:

@@ -13,7 +13,7 @@ import pytest
 from messagequeue import ClosedError, ConfigurationError
 from messagequeue.testing import run_virtual
 from messagequeue_sqs import SQSConfig
-from messagequeue_sqs._client import Clients
+from messagequeue_sqs._client import BotoApi, Clients
 from messagequeue_sqs._queue import parse_topic
 
 QUEUE = parse_topic("https://sqs.eu-west-1.amazonaws.com/123456789012/orders")
@@ -57,6 +57,25 @@ def test_client_that_is_opened_while_its_provider_closes_is_closed(after: float)
     run_virtual(main())
 
     assert session.open == 0
+
+
+def test_sdk_that_is_not_known_makes_the_calls_itself(caplog: pytest.LogCaptureFixture) -> None:
+    """The fake client has nothing of what the short path needs: calls are the SDK's, unless that is refused."""
+    caplog.set_level("INFO")
+
+    async def main() -> None:
+        clients = Clients(SQSConfig(), SlowSession())  # type: ignore[arg-type]
+        assert isinstance(await clients.calls(QUEUE), BotoApi)
+        await clients.receives(QUEUE)
+        await clients.close()
+        strict = Clients(SQSConfig(transport="fast"), SlowSession())  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match="transport='fast' does not know this version"):
+            await strict.calls(QUEUE)
+        await strict.close()
+
+    run_virtual(main())
+
+    assert len([record for record in caplog.records if "version of the AWS SDK" in record.getMessage()]) == 1
 
 
 def test_clients_that_were_closed_open_no_more() -> None:
