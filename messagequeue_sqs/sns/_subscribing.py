@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from messagequeue import _log_events as events
 from messagequeue._errors import ConfigurationError, MessageQueueError
 
 from .._client import Clients
@@ -20,8 +20,6 @@ from ._client import open_queues, open_sns
 from ._config import SNSConfig
 from ._policy import merged_policy
 from ._topic import Topic, parse_topic_arn
-
-_log = logging.getLogger("messagequeue.sns")
 
 #: The key that SQS' encryption uses where nobody names another: SNS can be given no right to it.
 _MANAGED_KEY = "alias/aws/sqs"
@@ -137,7 +135,9 @@ async def _allow(queues: QueueApi, queue: Queue, topic: Topic) -> str:
     policy = merged_policy(there.get("Policy"), queue_arn=arn, topic_arn=topic.arn)
     if policy is not None:
         await queues.set_queue_attributes(queue.url, {"Policy": policy})
-        _log.info("queue %s: its policy now lets %s send to it", queue.url, topic.arn, extra={"topic": topic.arn})
+        events.QUEUE_POLICY.log(
+            "queue %s: its policy now lets %s send to it", queue.url, topic.arn, topic=topic.arn, queue=queue.url
+        )
     return arn
 
 

@@ -319,7 +319,7 @@ async def test_pointer_of_another_publisher_is_left_to_the_others_by_default(
         assert [message.text for message in consumed.messages] == ["their body"]
 
 
-# -- subscribing --------------------------------------------------------------------------------------------------------
+# -- subscribing ---------------------------------------------------------------------------------------------------
 
 
 @real_time()
