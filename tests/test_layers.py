@@ -34,7 +34,7 @@ LAYERS = {
     "messagequeue_sqs._fast._breaker": 1,
     "messagequeue_sqs._fast._drawing": 1,
     "messagequeue_sqs._fast._http": 1,
-    "messagequeue_sqs._fast._json": 1,
+    "messagequeue_sqs._json": 1,
     "messagequeue_sqs._fast._sigv4": 1,
     "messagequeue_sqs._fast._stats": 1,
     "messagequeue_sqs._faults": 1,
@@ -116,7 +116,7 @@ THIRD_PARTY = {
     "compression": ("messagequeue._compression",),  # of the standard library from Python 3.14 on
     "msgspec": ("messagequeue.handlers._foreign",),
     "opentelemetry": ("messagequeue.telemetry._otel",),
-    "orjson": ("messagequeue_sqs._fast._json",),
+    "orjson": ("messagequeue_sqs._json",),
     "pydantic": ("messagequeue.handlers._foreign",),
     "pytest": ("messagequeue.testing.conformance",),
     "redis": ("messagequeue.idempotency.redis",),
