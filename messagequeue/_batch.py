@@ -82,6 +82,9 @@ class PartialFailure(Exception):
         super().__init__(f"{len(failures)} messages of the list are not done")
         self.failures = dict(failures)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.failures,), self.__dict__  # not `args`, which is the text
+
     def refuse_unknown(self, messages: Sequence[Message]) -> None:
         """Raise `ValueError` where an id is of none of *messages*: what it was meant for would be lost."""
         unknown = self.failures.keys() - {message.id for message in messages}

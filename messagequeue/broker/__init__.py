@@ -14,7 +14,7 @@ from ._broker import Broker
 from ._core import UnknownQueueError
 from ._queue import Queue
 from ._settings import DEDUP_WINDOW, MAX_IN_FLIGHT, MAX_LEASE, DeadLetterPolicy, DedupScope, Ordering, QueueSettings
-from ._values import Counts, Envelope, Lease, Outcome, Peek, PutResult, State, StoredMessage
+from ._values import Counts, Draft, Envelope, Lease, Outcome, Peek, PutResult, State, StoredMessage
 
 __all__ = [
     "DEDUP_WINDOW",
@@ -24,6 +24,7 @@ __all__ = [
     "Counts",
     "DeadLetterPolicy",
     "DedupScope",
+    "Draft",
     "Envelope",
     "Lease",
     "Ordering",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ._dedup import DedupWindow, identity_of
 from ._groups import Record
 from ._settings import Ordering, QueueSettings
-from ._store import Store
+from ._store import Fields, Store
 from ._values import StoredMessage
 from .storage import Deduplicated, Enqueued, Event, Identity, Leased, QueueEvent, Removed
 
@@ -30,13 +30,25 @@ class UnknownQueueError(LookupError):
 class QueueCore:
     """The state of a queue and its transitions; `Queue` decides."""
 
-    __slots__ = ("_advanced_to", "_broker", "_dedup", "_deleted", "_full", "_settings", "_store", "name", "serial")
+    __slots__ = (
+        "_advanced_to",
+        "_broker",
+        "_dedup",
+        "_deleted",
+        "_full",
+        "_ordered",
+        "_settings",
+        "_store",
+        "name",
+        "serial",
+    )
 
     def __init__(self, broker: Broker, name: str, serial: int, settings: QueueSettings) -> None:
         self.name = name
         self.serial = serial
         self._broker = broker
         self._settings = settings
+        self._ordered = settings.ordering is not Ordering.STANDARD
         self._store = Store()
         self._dedup = DedupWindow()
         self._full = False
@@ -59,29 +71,36 @@ class QueueCore:
         store.advance(now)
         self._dedup.expire(now, settings.dedup_window)
         if settings.retention is not None:
-            oldest = store.oldest()
-            while oldest is not None and oldest.message.sent_at + settings.retention <= now:
-                self._remove(oldest)
+            oldest_at = store.oldest_at()
+            while oldest_at is not None and oldest_at + settings.retention <= now:
                 oldest = store.oldest()
+                assert oldest is not None
+                self._remove(oldest)
+                oldest_at = store.oldest_at()
         self._announce()
 
+    def _arrive(self, fields: Fields) -> None:
+        """Take in a message that nothing orders, delays or deduplicates; `_changed()` is the caller's to call."""
+        self._store.arrive(fields)
+        journal = self._broker.journal
+        if journal is not None:
+            journal.record(Enqueued(self.name, StoredMessage(*fields), None, 0, None, None))
+
     def _admit(
-        self, message: StoredMessage, *, due: float | None, receives: int = 0, first_received: float | None = None
+        self, message: StoredMessage, due: float | None, receives: int = 0, first_received: float | None = None
     ) -> None:
+        """Take a message in; `_changed()` is the caller's to call, once for many."""
         if message.source is not None:
             self._advanced_to = None  # a dead letter may be too old for this queue
-        self._insert(message, due, receives, first_received)
-        identity = self._identity(message)
-        if identity is not None and not self._know(identity, message):
-            identity = None
+        self._store.insert(Record(message, receives, first_received), self._ordered, due)
+        identity = None
+        if message.dedup_id is not None or message.source is not None:
+            identity = self._identity(message)
+            if identity is not None and not self._know(identity, message):
+                identity = None
         journal = self._broker.journal
         if journal is not None:
             journal.record(Enqueued(self.name, message, due, receives, first_received, identity))
-        self._changed()
-
-    def _insert(self, message: StoredMessage, due: float | None, receives: int, first_received: float | None) -> None:
-        record = Record(message, receives=receives, first_received=first_received)
-        self._store.insert(record, ordered=self._settings.ordering is not Ordering.STANDARD, due=due)
 
     def _identity(self, message: StoredMessage) -> Identity | None:
         """
@@ -121,7 +140,8 @@ class QueueCore:
             sent_at=now if fifo else message.sent_at,
             source=self.name,
         )
-        target._admit(moved, due=None, receives=record.receives, first_received=record.first_received)
+        target._admit(moved, None, record.receives, record.first_received)
+        target._changed()
         self._remove(record)
 
     def _remove(self, record: Record) -> None:
@@ -143,7 +163,7 @@ class QueueCore:
         """Make the change that *event* tells of, without a journal: see `Broker.apply()`."""
         self._advanced_to = None
         if isinstance(event, Enqueued):
-            self._insert(event.message, event.due, event.receives, event.first_received)
+            self._restore(event)
             if event.identity is not None:
                 self._dedup.expire(event.message.sent_at, self._settings.dedup_window)
                 self._know(event.identity, event.message)
@@ -151,11 +171,26 @@ class QueueCore:
         elif isinstance(event, Deduplicated):
             self._dedup.remember(event.identity, event.at, event.message_id, event.sequence)
         elif isinstance(event, Leased):
-            self._apply_lease(self._store.records[event.sequence], event)
+            self._apply_lease(self._recorded(event.sequence), event)
         elif isinstance(event, Removed):
-            self._remove(self._store.records[event.sequence])
+            self._remove(self._recorded(event.sequence))
         else:
             self._clear()
+
+    def _restore(self, event: Enqueued) -> None:
+        message, store = event.message, self._store
+        plain = event.due is None and not event.receives and message[3:5] == (None, None) and message.source is None
+        if plain and (not store.arrivals or message.sequence > store.arrivals[-1][0]):
+            sequence, message_id, body, _, _, attributes, sent_at, _ = message
+            store.arrive((sequence, message_id, body, None, None, attributes, sent_at))
+        else:
+            store.insert(Record(message, event.receives, event.first_received), self._ordered, event.due)
+
+    def _recorded(self, sequence: int) -> Record:
+        record = self._store.find(sequence)
+        if record is None:
+            raise KeyError(sequence)
+        return record
 
     def _apply_lease(self, record: Record, event: Leased) -> None:
         if event.receives > record.receives:

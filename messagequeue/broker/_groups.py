@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 SLACK = 64
 
 
+_VISIBLE = State.VISIBLE
+
+
 class Record:
     """What changes about a message while it is in a queue; `None` in `group` means that nothing orders it."""
 
@@ -43,9 +46,9 @@ class Record:
         "tenant",
     )
 
-    def __init__(self, message: StoredMessage, *, receives: int = 0, first_received: float | None = None) -> None:
+    def __init__(self, message: StoredMessage, receives: int = 0, first_received: float | None = None) -> None:
         self.message = message
-        self.state = State.VISIBLE
+        self.state = _VISIBLE
         self.due = (
             0.0  # end of the delay or lease: the one deadline that decides visibility, order, settling, extension
         )

@@ -8,7 +8,7 @@ due by then.  A call costs O(log n) amortised.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from .._errors import ConfigurationError, InvalidMessageError
@@ -16,7 +16,7 @@ from ._core import QueueCore
 from ._dedup import identity_of
 from ._groups import Record
 from ._settings import Ordering, QueueSettings
-from ._values import Counts, Lease, Outcome, Peek, PutResult, State, StoredMessage
+from ._values import Counts, Draft, Lease, Outcome, Peek, PutResult, State, StoredMessage
 from .storage import QueueConfigured, QueuePurged
 
 #: Three numbers above zero, each written in one way, and short enough that reading them costs nothing.
@@ -78,18 +78,53 @@ class Queue(QueueCore):
             InvalidMessageError: FIFO and no key.
         """
         self.advance(now)
-        settings = self._settings
-        if key is None and settings.ordering is Ordering.FIFO:
+        if key is None:
+            self._check_keys((Draft(body),))
+        result = self._put(now, body, key, dedup_id, delay, attributes, id)
+        self._changed()
+        return result
+
+    def put_many(self, now: float, drafts: Sequence[Draft]) -> list[PutResult]:
+        """
+        Store messages in order, as `put()` does each; all of them or, where one is refused, none.
+
+        Raises:
+            InvalidMessageError: FIFO, and one has no key.
+        """
+        self.advance(now)
+        self._check_keys(drafts)
+        put = self._put
+        results = [put(now, *draft) for draft in drafts]
+        self._changed()
+        return results
+
+    def _check_keys(self, drafts: Sequence[Draft]) -> None:
+        if self._settings.ordering is Ordering.FIFO and any(draft.key is None for draft in drafts):
             raise InvalidMessageError(f"queue {self.name!r} is FIFO: pass ordering_key=… on every publish")
+
+    def _put(
+        self,
+        now: float,
+        body: bytes | str,
+        key: str | None,
+        dedup_id: str | None,
+        delay: float | None,
+        attributes: object,
+        id: str | None = None,  # noqa: A002 - as above
+    ) -> PutResult:
+        settings = self._settings
         if dedup_id is not None:
             first = self._dedup.find(identity_of(settings.dedup_scope, key, dedup_id))
             if first is not None:
                 return first
         wait = settings.delay if delay is None else delay
-        sequence = self._store.last + 1
-        message = StoredMessage(sequence, id or self._broker.new_id(), body, key, dedup_id, attributes, now)
-        self._admit(message, due=now + wait if wait > 0 else None)
-        return PutResult(message.id, sequence)
+        sequence, message_id = self._store.last + 1, id or self._broker.new_id()
+        if key is None and dedup_id is None and wait <= 0:
+            self._arrive((sequence, message_id, body, None, None, attributes, now))
+        else:
+            message = StoredMessage(sequence, message_id, body, key, dedup_id, attributes, now)
+            self._admit(message, now + wait if wait > 0 else None)
+        return PutResult(message_id, sequence)
 
     # --- out
 
@@ -251,7 +286,7 @@ class Queue(QueueCore):
         """
         self.advance(now)
         target.advance(now)
-        record = self._store.records.get(sequence)
+        record = self._store.find(sequence)
         if record is None or record.state is not State.VISIBLE:
             return False
         message, fifo = record.message, target.settings.ordering is Ordering.FIFO
@@ -264,7 +299,8 @@ class Queue(QueueCore):
             message.attributes,
             now,
         )
-        target._admit(moved, due=None)
+        target._admit(moved, None)
+        target._changed()
         self._remove(record)
         self._changed()
         return True
@@ -284,7 +320,7 @@ class Queue(QueueCore):
         sequence, receive = int(numbers[2]), int(numbers[3])
         if sequence > self._store.last:
             return Outcome.UNKNOWN
-        record = self._store.records.get(sequence)
+        record = self._store.find(sequence)
         if record is None:
             return Outcome.GONE
         if not record.carried < receive <= record.receives:
@@ -307,7 +343,7 @@ class Queue(QueueCore):
             How many messages there were.
         """
         self.advance(now)
-        number = len(self._store.records)
+        number = len(self._store)
         self._clear()
         self._record(QueuePurged(self.name))
         return number
@@ -319,13 +355,12 @@ class Queue(QueueCore):
     def peek(self, now: float) -> Iterator[Peek]:
         """Yield every message in sequence, without receiving any; the queue may change meanwhile."""
         self.advance(now)
-        return map(_peek, list(self._store.records.values()))
+        return map(_peek, self._store.messages())
 
     def oldest(self, now: float) -> float | None:
         """Return when the retention of the oldest message began; None where there is none."""
         self.advance(now)
-        record = self._store.oldest()
-        return None if record is None else record.message.sent_at
+        return self._store.oldest_at()
 
     def has_takeable(self, now: float) -> bool:
         """Whether a take could find something: a message to return, or one to move to the dead letters."""
@@ -335,10 +370,10 @@ class Queue(QueueCore):
     def next_change(self, now: float) -> float | None:
         """Return the earliest time at which something may become takeable by time alone; None: never."""
         self.advance(now)
-        due, record, retention = self._store.next_due(), self._store.oldest(), self._settings.retention
-        if record is None or retention is None:
+        due, oldest_at, retention = self._store.next_due(), self._store.oldest_at(), self._settings.retention
+        if oldest_at is None or retention is None:
             return due
-        end = record.message.sent_at + retention
+        end = oldest_at + retention
         return end if due is None else min(due, end)
 
 

@@ -82,6 +82,16 @@ class StoredMessage(NamedTuple):
     source: str | None = None
 
 
+class Draft(NamedTuple):
+    """A message that is to be put; its parts are those of `Queue.put()`."""
+
+    body: bytes | str
+    key: str | None = None
+    dedup_id: str | None = None
+    delay: float | None = None
+    attributes: object = None
+
+
 class PutResult(NamedTuple):
     """
     The queue's word that it has a message.

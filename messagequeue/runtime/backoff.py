@@ -11,6 +11,10 @@ RECEIVE_FIRST, RECEIVE_LONGEST = 0.1, 30.0
 #: Seconds: the first pause before a failed settlement is tried again, and the longest.
 SETTLE_FIRST, SETTLE_LONGEST = 0.2, 5.0
 
+#: Seconds by which a timer may fire before its time, for a clock may tick as seldom (Windows: 16 ms).  A timer that
+#: wakes somebody who looks at the clock and is not set again is set later by it.
+CLOCK_TICK = 0.02
+
 
 def equal_jitter(first: float, longest: float) -> wait_base:
     """

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from .._batch import BatchHandler, PartialFailure
 from .._compression import COMPRESSION_ATTRIBUTE
-from .._errors import RetryLater
+from .._errors import RetryLater, Signal
 from .._message import Message
 from .._options import ConsumeOptions
 from ..driver import LeaseSource, OpeningSource
@@ -23,6 +23,7 @@ from .runs import RunLanes, first
 from .session import Session
 from .sink import Faults
 from .stats import ConsumerStats
+from .tasks import own_cancellation
 
 Failures = Mapping[str, BaseException]
 
@@ -116,6 +117,7 @@ class BatchSession(Session):
         self._running += len(members)
         for held in members:
             held.state = State.RUNNING
+            held.company = members
         name = f"messagequeue handler {self._topic} {members[0].id} and {len(members) - 1} more"
         telemetry = self._telemetry
         work = self._work_list(members) if telemetry is None else observed_list(telemetry, members, self._work_list)
@@ -126,27 +128,51 @@ class BatchSession(Session):
 
     async def _work_list(self, members: Sequence[Held]) -> Failures:
         """Run the handler; return what is not done."""
-        failures: dict[str, BaseException] = {}
-        messages = await self._open_list(members, failures)
-        if not messages:
-            return failures
+        alone: dict[str, BaseException] = {}
         timeout = self._options.handler_timeout
         timer = None if timeout is None else self._loop.call_later(timeout, self._list_timed_out, members)
+        try:
+            messages = await self._open_list(members, alone)
+            called = await self._call(messages) if messages else {}
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return self._with_those_behind(members, alone, called) if called else alone
+
+    async def _call(self, messages: Sequence[Message]) -> Failures:
+        """Call the function; what it raises is not the fate of what it never got, so that it is returned."""
+        try:
+            await self._function(messages)
+        except PartialFailure as some:
+            return some.failures
+        except Exception as error:
+            return {message.id: error for message in messages}
+        return {}
+
+    async def _function(self, messages: Sequence[Message]) -> None:
         try:
             work = self._batches.handle(messages)
             if not inspect.isawaitable(work):
                 raise NotAsyncError
             await work
-        except PartialFailure as partial_failure:
-            partial_failure.refuse_unknown(messages)
-            failures.update(partial_failure.failures)
-        finally:
-            if timer is not None:
-                timer.cancel()
+        except PartialFailure as some:
+            some.refuse_unknown(messages)
+            raise
+
+    def _with_those_behind(self, members: Sequence[Held], alone: Failures, called: Failures) -> Failures:
+        def meets(held: Held, raised: BaseException) -> Signal | None:
+            return None if held.id in alone else self._following.behind(held, raised, called=True)
+
+        failures = {**alone, **called}
+        hold_up(members, failures, meets)
         return failures
 
     async def _open_list(self, members: Sequence[Held], failures: dict[str, BaseException]) -> list[Message]:
-        """Return the messages as the handler gets them; one that cannot be read fails alone."""
+        """
+        Return the messages as the handler gets them; one that cannot be read fails alone.
+
+        On an ordered topic those behind one that stays are not handled: they would overtake it.
+        """
         read: dict[str, Message] = {}
 
         async def keep(message: Message) -> None:
@@ -159,8 +185,10 @@ class BatchSession(Session):
         async def read_one(held: Held) -> None:
             try:
                 await opening(held.delivery.message)
-            except Exception as error:
-                failures[held.id] = error
+            except (Exception, asyncio.CancelledError) as error:
+                if own_cancellation(error):
+                    raise
+                failures[held.id] = error  # a task that only ended as cancelled would be no failure to its group
 
         async with asyncio.TaskGroup() as readers:
             for held in members:
@@ -172,15 +200,15 @@ class BatchSession(Session):
                     read[held.id] = held.delivery.message
                 else:
                     readers.create_task(read_one(held), name=f"messagequeue open {self._topic} {held.id}")
-        return [read[held.id] for held in members if held.id in read]
+        if failures:
+            hold_up(members, failures, partial(self._following.behind, called=False))
+        return [read[held.id] for held in members if held.id in read and held.id not in failures]
 
     def _list_timed_out(self, members: Sequence[Held]) -> None:
-        running = [held for held in members if held.state is State.RUNNING and held.cancelled is None]
-        for held in running[1:]:
-            held.cancelled = Cancelled.TIMEOUT
-        if running:
-            self._stats.timed_out += len(running) - 1
-            self._time_out(running[0])
+        if any(held.cancelled is not None for held in members):
+            return  # it unwinds already
+        for held in members:
+            self._time_out(held)
 
     # -- what follows
 
@@ -200,6 +228,29 @@ class BatchSession(Session):
             else:
                 self._follow(held, failures.get(held.id) if raised is None else why(held, raised, ours=ours))
         self._pump()
+
+
+def hold_up(
+    members: Sequence[Held],
+    failures: dict[str, BaseException],
+    meets: Callable[[Held, BaseException], Signal | None],
+) -> None:
+    """
+    Add to *failures* the messages of *members* that are done, but stand behind a failed one of their key.
+
+    Args:
+        meets: What those behind a failed message meet; None where it holds up nobody.
+    """
+    stopped: dict[str, Signal] = {}
+    for held in members:
+        if held.key is None:
+            continue
+        raised = failures.get(held.id)
+        if raised is None:
+            if (signal := stopped.get(held.key)) is not None:
+                failures[held.id] = signal
+        elif held.key not in stopped and (signal := meets(held, raised)) is not None:
+            stopped[held.key] = signal
 
 
 def why(held: Held, raised: BaseException, *, ours: bool) -> BaseException:

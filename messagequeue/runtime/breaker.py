@@ -8,6 +8,7 @@ dead-letter queue for nothing that it did.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from enum import Enum
 
 from .._options import ConsumeOptions
@@ -73,13 +74,13 @@ class Breaker:
                 return self._turn(Circuit.OPEN if failed else Circuit.CLOSED, now)
         return False
 
-    def room(self, now: float, room: int, held: int) -> int:
+    def room(self, now: float, room: int, held_since: Iterable[float]) -> int:
         """
         How many messages may be received.
 
         Args:
             room: What there is room for.
-            held: Messages that wait or run.
+            held_since: When those came that wait or run.  What came before the trial may run for hours and is none.
         """
         if self.state is Circuit.OPEN and now >= self._since + self.pause:
             self._turn(Circuit.TRIAL, now)
@@ -89,7 +90,7 @@ class Breaker:
             case Circuit.OPEN:
                 return 0
             case Circuit.TRIAL:
-                return min(room, 1 - held)
+                return min(room, 1 - sum(came >= self._since for came in held_since))
 
     def _turn(self, state: Circuit, now: float) -> bool:
         self.state, self._since = state, now

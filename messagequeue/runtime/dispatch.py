@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -40,7 +40,19 @@ class Cancelled(Enum):
 class Held(Lease):
     """One delivery from its receipt to its settlement or release."""
 
-    __slots__ = ("attempts", "beat", "cancelled", "delivery", "handle", "id", "key", "returned", "state", "task")
+    __slots__ = (
+        "attempts",
+        "beat",
+        "cancelled",
+        "company",
+        "delivery",
+        "handle",
+        "id",
+        "key",
+        "returned",
+        "state",
+        "task",
+    )
 
     def __init__(self, delivery: Delivery, key: str | None, received_at: float, deadline: float | None = None) -> None:
         super().__init__(received_at, deadline)
@@ -51,6 +63,7 @@ class Held(Lease):
         self.task: asyncio.Task[Any] | None = None  # its handler
         self.beat: asyncio.Task[None] | None = None  # the last prolongation
         self.cancelled: Cancelled | None = None
+        self.company: Sequence[Held] = ()  # all that its handler got with it, itself included; () where it is alone
         self.returned = False  # it failed here before
 
     def renew(self, delivery: Delivery) -> None:
@@ -58,6 +71,21 @@ class Held(Lease):
         self.delivery = delivery
         self.handle = delivery.lease
         self.id = delivery.message.id
+
+    def cancel(self, why: Cancelled) -> bool:
+        """
+        Have its handler cancelled, for a message that runs.
+
+        Returns:
+            False where that was done before, for whatever reason and for whichever message the handler has: it is
+            unwinding, and a second cancellation would cut its cleaning up short.
+        """
+        before = self.cancelled is not None or any(each.cancelled is not None for each in self.company)
+        self.cancelled = why
+        if before or self.task is None:
+            return False
+        self.task.cancel()
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,9 +106,8 @@ class Ending:
     def _cancel_running(self) -> list[Held]:
         running = [held for held in self._held.values() if held.state is State.RUNNING]
         for held in running:
-            if held.cancelled is None and held.task is not None:
-                held.cancelled = Cancelled.DRAIN
-                held.task.cancel()
+            if held.cancelled is None:
+                held.cancel(Cancelled.DRAIN)
         return running
 
     async def _cancel_handlers(self) -> None:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 
 from .. import _log_events as events
-from .._errors import ConsumeError, DeadLetter, DecodeError, HandlerError, SettleError
+from .._errors import ConsumeError, DeadLetter, DecodeError, Discard, HandlerError, RetryLater, SettleError, Signal
 from .._options import ConsumeOptions
 from ..driver import Capabilities
 from .dispatch import Cancelled, Held, Lanes
@@ -17,6 +17,9 @@ from .retrying import Skips, retry_after
 from .settling import Settling
 from .sink import Faults, tell_discarded
 from .stats import ConsumerStats
+
+#: Why a message is dead-lettered that was not handled.
+_SKIPPED = "an earlier message of its key failed"
 
 
 class Following:
@@ -70,7 +73,7 @@ class Following:
         if is_failure(raised) and raised is not None:
             self._report(held, raised)
             if isinstance(what, GiveBack) and held.key is not None:
-                what = self._put_aside(held.key, raised) or what
+                what = self._aside(raised) or what
         match what:
             case Settle():
                 self._count_settled(held, what)
@@ -82,26 +85,54 @@ class Following:
             case GiveBack():
                 self._retry(held, what.after)
 
-    def _put_aside(self, key: str, raised: BaseException) -> Bury | None:
+    def _aside(self, raised: BaseException) -> Bury | None:
         """What `on_failure` makes of a failure that would come back; None where it may."""
         match self._options.on_failure:
             case "park":
                 return Bury("it failed, and its key goes on", type_name(raised))
             case "skip_group":
-                self._skips.note(key, self._loop.time())
-                return Bury("it failed, and its key is skipped", type_name(raised))
+                return Bury("it failed, and its key is skipped", type_name(raised), skips=True)
         return None
+
+    def put_aside(self, held: Held) -> None:
+        """
+        The first of its key failed and is in the dead-letter queue.
+
+        Not before: one that cannot be put there stays, blocks and is handled again.
+        """
+        if held.key is not None:
+            self._skips.note(held.key, self._loop.time())
 
     def skipped(self, held: Held) -> DeadLetter | None:
         """What a message raises in place of its handler, because its key is skipped; None where it is handled."""
         if self._skips.skipped(held.key, self._loop.time()):
-            return DeadLetter("an earlier message of its key failed")
+            return DeadLetter(_SKIPPED)
         return None
+
+    def behind(self, held: Held, raised: BaseException, *, called: bool) -> Signal | None:
+        """
+        What later messages of its key meet that are in one list with *held*; None where it holds up nobody.
+
+        Args:
+            raised: Its failure.
+            called: The list's function raised it.  That may have stopped there for this key, whatever becomes of the
+                failed one; only `Discard` and `DeadLetter` say themselves that it goes on.
+        """
+        if isinstance(raised, Discard | DeadLetter):
+            return None
+        what = outcome(raised, self._options, held.delivery.message.delivery_attempt)
+        if isinstance(what, Settle) and not called:
+            return None
+        if self.skipping and isinstance(what, GiveBack) and what.failed:
+            return DeadLetter(_SKIPPED)
+        return RetryLater(0)
 
     def _keep(self, held: Held, what: Bury, raised: BaseException | None) -> None:
         """There is nowhere to put a message that is to be dead-lettered."""
         if self._options.no_dead_letter_queue == "discard":
             self._count_settled(held, Settle(discarded=what.reason))
+            if what.skips:
+                self.put_aside(held)
             self._settling.settle(held)
             return
         text = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from .. import _log_events as events
 from .._options import ConsumeOptions
@@ -43,14 +43,19 @@ class Guard:
         breaker = Breaker.of(options)
         return None if breaker is None else cls(breaker, options, stats, topic, on_opened=on_opened)
 
-    @property
-    def is_open(self) -> bool:
-        """Nothing is to be received or kept."""
-        return self._breaker.state is Circuit.OPEN
+    def admits(self, held: Mapping[str, Held]) -> bool:
+        """Whether a message that came may be handled; not all that a receive from before it opened brings may."""
+        match self._breaker.state:
+            case Circuit.CLOSED:
+                return True
+            case Circuit.OPEN:
+                return False
+            case Circuit.TRIAL:
+                return self.room(0.0, 1, held) > 0
 
-    def room(self, now: float, room: int, held: int) -> int:
-        """See `Breaker.room()`."""
-        return self._breaker.room(now, room, held)
+    def room(self, now: float, room: int, held: Mapping[str, Held]) -> int:
+        """See `Breaker.room()`; *held* wait or run."""
+        return self._breaker.room(now, room, (each.received_at for each in held.values()))
 
     def judge(self, now: float, held: Held, raised: BaseException | None) -> None:
         """Take note of how a handler ended, and open or close where that decides it."""

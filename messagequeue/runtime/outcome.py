@@ -41,10 +41,12 @@ class Bury:
     Attributes:
         reason: Why, in words.
         error: The type of the exception behind it; None where there is none.
+        skips: Once it is there, its key is skipped.
     """
 
     reason: str
     error: str | None = None
+    skips: bool = False
 
 
 Outcome = Settle | GiveBack | Bury

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Unpack
 
 from .._errors import ConfigurationError, ErrorCode, MessageQueueError, UnsupportedOptionError
-from .._options import ConsumeKwargs
+from .._options import ConsumeKwargs, as_float
 from .._protocols import ConsumerProvider, ErrorSink, Handler, Middleware
 from .consumer import RuntimeConsumer
 from .consumer_provider import RuntimeConsumerProvider
@@ -79,9 +79,9 @@ def _ranked(topics: Sequence[str] | Mapping[str, float]) -> tuple[Sequence[str],
     if not isinstance(topics, Mapping):
         return names, StrictOrder()
     for name, weight in topics.items():
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < as_float(weight) < math.inf:
             raise ConfigurationError(f"the weight of topic {name!r} is {weight!r}: give a number above 0")
-    return names, WeightedOrder(list(topics.values()))
+    return names, WeightedOrder([float(weight) for weight in topics.values()])
 
 
 class PriorityConsumer:
@@ -96,7 +96,9 @@ class PriorityConsumer:
     def __init__(self, consumers: Sequence[RuntimeConsumer]) -> None:
         self.consumers = tuple(consumers)
         self.topic = ", ".join(consumer.topic for consumer in consumers)
-        self._running = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._consuming: set[RuntimeConsumer] = set()
+        self._stop_asked = False
 
     def __repr__(self) -> str:
         return f"<consumer of {self.topic!r} by priority>"
@@ -108,37 +110,51 @@ class PriorityConsumer:
         Raises:
             ReceiveError: a topic's fatal fault; the consumption of the others ended gracefully before.
         """
-        if self._running:
+        if self._loop is not None:
             raise MessageQueueError(
                 f"consume() of topics {self.topic} runs already: await that one, or raise concurrency",
                 code=ErrorCode.ALREADY_REGISTERED,
             )
-        self._running = True
+        self._loop = asyncio.get_running_loop()
         fatal: list[MessageQueueError] = []
         try:
-            async with asyncio.TaskGroup() as group:
-                for consumer in self.consumers:
-                    group.create_task(
-                        self._consume(consumer, fatal), name=f"messagequeue priority consumer {consumer.topic}"
-                    )
+            if not self._stop_asked:
+                await self._consume_all(fatal)
         finally:
-            self._running = False
+            self._stop_asked, self._loop = False, None
+            self._consuming.clear()
         if fatal:
             raise fatal[0]
+
+    async def _consume_all(self, fatal: list[MessageQueueError]) -> None:
+        self._consuming.update(self.consumers)
+        async with asyncio.TaskGroup() as group:
+            for consumer in self.consumers:
+                group.create_task(
+                    self._consume(consumer, fatal), name=f"messagequeue priority consumer {consumer.topic}"
+                )
 
     async def _consume(self, consumer: RuntimeConsumer, fatal: list[MessageQueueError]) -> None:
         try:
             await consumer.consume()
         except MessageQueueError as error:
             fatal.append(error)
-            for other in self.consumers:
-                if other is not consumer:
-                    other.stop()
+        finally:
+            self._consuming.discard(consumer)
+            if fatal:
+                self._stop_consuming()
+
+    def _stop_consuming(self) -> None:
+        """Stop those that still consume: one that ended would keep it for its next `consume()`."""
+        for consumer in self._consuming:
+            consumer.stop()
 
     def stop(self) -> None:
         """See `Consumer.stop()`."""
-        for consumer in self.consumers:
-            consumer.stop()
+        self._stop_asked = True
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._stop_consuming)
 
     async def close(self) -> None:
         """

@@ -22,6 +22,7 @@ from .._protocols import Handler
 from ..driver import Delivery, LeaseSource
 from ..telemetry import ConsumerTelemetry
 from .ahead import Ahead
+from .backoff import CLOCK_TICK
 from .dispatch import Cancelled, Held, Lanes, State
 from .ending import Ending
 from .following import Following
@@ -86,6 +87,7 @@ class Session:
             on_settled=self._lanes.advance,
             on_kept=self._on_kept,
             on_progress=self._pump,
+            on_put_aside=self._on_put_aside,
             discards=options.no_dead_letter_queue == "discard",
         )
         self._following = Following(
@@ -170,6 +172,7 @@ class Session:
                 await ending.abort()
                 raise
             finally:
+                self._stats.breaker_open = False  # of this run alone
                 beats.cancel()
                 await ending.close()
         if fatal is not None:
@@ -195,7 +198,7 @@ class Session:
         """Messages that may be received now."""
         room = self._space()
         if self._guard is not None:
-            room = self._guard.room(self._loop.time(), room, self._running + self._lanes.ready + self._lanes.behind)
+            room = self._guard.room(self._loop.time(), room, self._held)
         return room
 
     def _space(self) -> int:
@@ -219,7 +222,7 @@ class Session:
             if self._renewed(delivery, now):
                 continue
             held = Held(delivery, self._lanes.key_of(delivery), now, deadline)
-            if self._stopping or (self._guard is not None and self._guard.is_open):
+            if self._stopping or (self._guard is not None and not self._guard.admits(self._held)):
                 late.append(held)
             elif self._admit(held, now):
                 admitted.append(held)
@@ -339,16 +342,19 @@ class Session:
     def _time_out(self, held: Held) -> None:
         if held.cancelled is None and held.task is not None and held.state is State.RUNNING:
             self._stats.timed_out += 1
-            held.cancelled = Cancelled.TIMEOUT
-            held.task.cancel()
-            self._loop.call_later(STUBBORN_AFTER, self._stubborn, held)
+            self._cancel(held, Cancelled.TIMEOUT)
 
-    def _stubborn(self, held: Held) -> None:
-        """It keeps its slot, for it still runs; its message is left to come back."""
-        if held.state is State.RUNNING:
-            self._book.remove(held)
-            text = f"the handler of message {held.id} ignores its cancellation and still runs"
-            self._following.tell(HandlerError, text, held)
+    def _cancel(self, held: Held, why: Cancelled) -> None:
+        if held.cancel(why):
+            self._loop.call_later(STUBBORN_AFTER, self._stubborn, held.company or (held,))
+
+    def _stubborn(self, members: Sequence[Held]) -> None:
+        """The handler keeps its slot, for it still runs; what it has is left to come back."""
+        for held in members:
+            if held.state is State.RUNNING:
+                self._book.remove(held)
+                text = f"the handler of message {held.id} ignores its cancellation and still runs"
+                self._following.tell(HandlerError, text, held)
 
     # -- what follows
 
@@ -364,11 +370,14 @@ class Session:
 
     def _on_opened(self, pause: float) -> None:
         """Too much fails: hand back what has not started, and receive again after *pause* seconds."""
-        self._loop.call_later(pause, self._polling.wake)
+        self._loop.call_later(pause + CLOCK_TICK, self._polling.wake)
         self._following.hand_back(self._lanes.drain())
 
     def _on_kept(self, held: Held, back_at: float | None) -> None:
         self._following.fall_back(held, back_at=back_at)
+
+    def _on_put_aside(self, held: Held) -> None:
+        self._following.put_aside(held)
 
     # -- what is lost
 
@@ -379,10 +388,7 @@ class Session:
         self._following.tell(LeaseLostError, f"the lease of message {held.id} is lost; {doing}", held, error)
         match held.state:
             case State.RUNNING:
-                if held.cancelled is None and held.task is not None:
-                    held.task.cancel()
-                    self._loop.call_later(STUBBORN_AFTER, self._stubborn, held)
-                held.cancelled = Cancelled.LOST  # whatever else it was cancelled for
+                self._cancel(held, Cancelled.LOST)  # whatever else it was cancelled for
             case State.WAITING:
                 self._handled(held)
                 if self._lanes.unready(held):

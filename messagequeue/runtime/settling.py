@@ -49,6 +49,7 @@ class Settling:
         on_kept: It was to be settled and is still on the queue; the second argument says when it comes back (None:
             somebody else has it).
         on_progress: Called after them, once for all that one answer said.
+        on_put_aside: Called before `on_settled` with a message that was put aside and whose key is to be skipped.
         discards: What is to be dead-lettered is taken off the queue where there is no dead-letter queue.
     """
 
@@ -62,6 +63,7 @@ class Settling:
         on_settled: Callable[[Held], None],
         on_kept: Callable[[Held, float | None], None],
         on_progress: Callable[[], None] = lambda: None,
+        on_put_aside: Callable[[Held], None] = lambda held: None,
         discards: bool = False,
     ) -> None:
         self._source = source
@@ -71,9 +73,11 @@ class Settling:
         self._on_settled = on_settled
         self._on_kept = on_kept
         self._on_progress = on_progress
+        self._on_put_aside = on_put_aside
         self._discards = discards
         self._loop = asyncio.get_running_loop()
         self._queue: deque[Held] = deque()
+        self._burials: dict[str, deque[tuple[Held, Bury]]] = {}
         self._in_flight = 0
         self._flush_handle: asyncio.Handle | None = None
         self._linger_handle: asyncio.TimerHandle | None = None
@@ -211,28 +215,63 @@ class Settling:
         self._over(held, None)
 
     def bury(self, held: Held, what: Bury) -> None:
-        """Put the message into the dead-letter queue and take it off this one."""
+        """
+        Put the message into the dead-letter queue and take it off this one.
+
+        Those of one key go one after the other, in the order of the calls: behind one that cannot be put there, the
+        others are handed back.
+        """
         if self._closed:
             return
         self.pending += 1
-        self._spawn(self._bury(held, what), "dead-letter")
+        if held.key is None:
+            self._spawn(self._bury(held, what), "dead-letter")
+        elif (line := self._burials.get(held.key)) is not None:
+            line.append((held, what))
+        else:
+            self._burials[held.key] = deque([(held, what)])
+            self._spawn(self._bury_line(held.key), "dead-letter")
 
-    async def _bury(self, held: Held, what: Bury) -> None:
+    async def _bury_line(self, key: str) -> None:
+        line = self._burials[key]
+        gone = True
+        while line:
+            held, what = line[0]
+            if gone and self._loop.time() < held.deadline:
+                gone = await self._bury(held, what)
+            else:
+                gone = False
+                self._over(held, lambda h: self._on_kept(h, h.deadline))
+                self.give_back([held], 0.0)
+            line.popleft()
+        del self._burials[key]
+
+    async def _bury(self, held: Held, what: Bury) -> bool:
+        """Return whether it is there, or on its way off the queue."""
         await quiet([held])
         (error,) = await call(self._dead_letter(held, what), 1)
+        gone = True
         if error is None:
             self._stats.dead_lettered += 1
+            self._put_aside(held, what)
             self._over(held, self._on_settled)
         elif error.code in _NO_DEAD_LETTER_QUEUE and self._discards:
             self._stats.discarded += 1
             tell_discarded(self._topic, held.id, what.reason)
+            self._put_aside(held, what)
             self._over(held, None)
             self.settle(held)
         else:
+            gone = False
             self._stats.settle_errors += 1
             self._tell(SettleError, f"message {held.id} could not be dead-lettered: {error}", held, error)
             self._over(held, lambda h: self._on_kept(h, h.deadline))
         self._on_progress()
+        return gone
+
+    def _put_aside(self, held: Held, what: Bury) -> None:
+        if what.skips:
+            self._on_put_aside(held)
 
     async def _dead_letter(self, held: Held, what: Bury) -> Sequence[ConsumeError | None]:
         message = held.delivery.message
@@ -261,7 +300,7 @@ class Settling:
                 handle.cancel()
         await self._tasks.cancel_all()
 
-    def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, object], what: str) -> None:
         self._tasks.spawn(work, name=f"messagequeue {what} {self._topic}")
 
     def _tell(self, kind: type[ConsumeError], text: str, held: Held, cause: BaseException | None) -> None:

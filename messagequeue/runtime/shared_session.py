@@ -8,6 +8,7 @@ from .._options import ConsumeOptions
 from .._protocols import Handler
 from ..driver import LeaseSource
 from ..telemetry import ConsumerTelemetry
+from .backoff import CLOCK_TICK
 from .dispatch import Held
 from .session import HELD_PER_SLOT, Session
 from .sharing import QUIET_AFTER, Share
@@ -43,12 +44,24 @@ class SharedSession(Session):
         finally:
             self._share.leave()
 
+    def stop(self) -> None:
+        super().stop()
+        self._pump()  # others need not wait for what this one has no more
+
     # -- what the share asks
 
     @property
     def ready(self) -> int:
         """See `sharing.Member`."""
         return 0 if self._stopping else self._lanes.ready
+
+    @property
+    def receives(self) -> bool:
+        """See `sharing.Member`."""
+        if self._stopping:
+            return False
+        space = self._most()
+        return (space if self._guard is None else self._guard.room(self._loop.time(), space, self._held)) > 0
 
     def start_next(self) -> None:
         """See `sharing.Member`."""
@@ -66,9 +79,12 @@ class SharedSession(Session):
         self._share.turn()
 
     def _space(self) -> int:
+        return min(self._share.room(self._loop.time(), self._options.prefetch), self._most())
+
+    def _most(self) -> int:
+        """Messages that may still be taken in, whoever has the slots."""
         held = self._running + self._lanes.ready + self._lanes.behind + self._settling.pending
-        most = self._slots * HELD_PER_SLOT - held
-        return min(self._share.room(self._loop.time(), self._options.prefetch), most)
+        return self._slots * HELD_PER_SLOT - held
 
     def _ended(self, held: Held, task: asyncio.Task[None]) -> None:
         self._share.ended()
@@ -78,7 +94,9 @@ class SharedSession(Session):
 
     def _on_launched(self, now: float) -> None:
         self._share.look.launched(now)
-        self._loop.call_later(QUIET_AFTER, self._pump)  # nothing came until then: others may receive
+        self._loop.call_later(QUIET_AFTER + CLOCK_TICK, self._pump)  # nothing came until then: others may receive
 
     def _on_answered(self, brought: int) -> None:
         self._share.look.answered(brought)
+        if not brought:
+            self._pump()  # so may others

@@ -45,6 +45,11 @@ class Member(Protocol):
         """Messages that it could start now."""
         ...
 
+    @property
+    def receives(self) -> bool:
+        """Whether it may receive, its share of the slots aside; else what its topic has is out of reach."""
+        ...
+
     def start_next(self) -> None:
         """Start one.  Called only while `ready`."""
         ...
@@ -76,7 +81,7 @@ class StrictOrder:
 
     def may_receive(self, share: Share, shares: Sequence[Share], now: float) -> bool:
         before = shares[: shares.index(share)]
-        return all(not other.ready and other.look.quiet(now) for other in before)
+        return all(not other.ready and (other.look.quiet(now) or not other.receives) for other in before)
 
     def ahead(self, share: Share, shares: Sequence[Share], slots: int) -> int:
         return 0 if share is shares[-1] else 1
@@ -91,7 +96,8 @@ class WeightedOrder:
     """
 
     def __init__(self, weights: Sequence[float]) -> None:
-        self._weights = weights
+        largest = max(weights)  # proportions alone count, and sums must not leave what a float can hold
+        self._weights = [weight / largest for weight in weights]
         self._credit = [0.0] * len(weights)
 
     def pick(self, shares: Sequence[Share]) -> Share | None:
@@ -122,6 +128,10 @@ class Share:
     @property
     def ready(self) -> int:
         return self._member.ready if self._member is not None else 0
+
+    @property
+    def receives(self) -> bool:
+        return self._member is not None and self._member.receives
 
     def join(self, member: Member) -> None:
         """Begin to count: *member* consumes now."""

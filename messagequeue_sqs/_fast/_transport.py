@@ -20,12 +20,12 @@ from messagequeue._errors import ErrorCode
 
 from .. import _faults
 from .._api import BatchAnswer, HandleEntry, ReceivedMessage, ReceiveRequest, SendEntry, SqsApi
+from .._json import dumps, loads
 from ._answers import batch_answer, received_messages
 from ._breaker import Breaker
 from ._connection import TransportError
 from ._drawing import Drawing, NotReproducible, OtherKeys
 from ._http import Answer
-from ._json import dumps, loads
 from ._pool import Pool
 from ._sdk import Sdk
 from ._sigv4 import Keys

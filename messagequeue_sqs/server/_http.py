@@ -6,8 +6,7 @@ The part of HTTP/1.1 that clients of SQS need: requests out of bytes, answers in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from .wire import HttpAnswer, HttpRequest
 
@@ -15,6 +14,8 @@ from .wire import HttpAnswer, HttpRequest
 HEAD_BYTES: Final = 32_768
 #: Bytes of a chunk's size line, extensions included.
 _CHUNK_LINE = 1_024
+#: Characters of a header's line that is kept for the next time.
+_LINE_CHARS = 512
 
 _REASONS: Final = {
     200: "OK",
@@ -40,8 +41,7 @@ class BadRequestError(Exception):
         self.status = status
 
 
-@dataclass(slots=True)
-class _Head:
+class _Head(NamedTuple):
     method: str
     path: str
     query: str
@@ -63,13 +63,15 @@ class RequestReader:
         expects: The client waits for `CONTINUE` before it sends the body.  Whoever sends that sets it to False.
     """
 
-    __slots__ = ("_body", "_buffer", "_head", "_limit", "_scanned", "expects", "keep_alive")
+    __slots__ = ("_at", "_body", "_data", "_head", "_limit", "_scanned", "expects", "keep_alive")
 
     def __init__(self, limit: int) -> None:
         self.keep_alive = True
         self.expects = False
         self._limit = limit
-        self._buffer = bytearray()
+        # What came, used up as far as `_at`.  A request mostly comes whole: then it is used as it came, never copied.
+        self._data: bytes | bytearray = b""
+        self._at = 0
         self._scanned = 0
         self._head: _Head | None = None
         self._body: bytearray | None = None
@@ -77,10 +79,19 @@ class RequestReader:
     @property
     def buffered(self) -> int:
         """Bytes that were fed and belong to no request yet."""
-        return len(self._buffer)
+        return len(self._data) - self._at
 
     def feed(self, data: bytes) -> None:
-        self._buffer += data
+        if self._at == len(self._data):
+            self._data = data
+        elif isinstance(self._data, bytearray):
+            del self._data[: self._at]
+            self._data += data
+        else:
+            self._data = bytearray(self._data[self._at :])
+            self._data += data
+        self._scanned -= self._at
+        self._at = 0
 
     def next(self) -> HttpRequest | None:
         """
@@ -101,59 +112,56 @@ class RequestReader:
         return HttpRequest(head.method, head.path, head.query, head.headers, body)
 
     def _read_head(self) -> _Head | None:
-        buffer = self._buffer
-        while buffer.startswith(b"\r\n"):  # RFC 9112, 2.2: at least one before the request line is to be ignored
-            del buffer[:2]
-        end = buffer.find(b"\r\n\r\n", max(0, self._scanned - 3))
+        data = self._data
+        while data.startswith(b"\r\n", self._at):  # RFC 9112, 2.2: at least one before the request line is ignored
+            self._at += 2
+        end = data.find(b"\r\n\r\n", max(self._at, self._scanned - 3))
         if end < 0:
-            if len(buffer) > HEAD_BYTES:
+            if self.buffered > HEAD_BYTES:
                 raise BadRequestError(431, f"the headers have more than {HEAD_BYTES} bytes")
-            self._scanned = len(buffer)
+            self._scanned = len(data)
             return None
-        text = buffer[:end].decode("latin-1")
-        del buffer[: end + 4]
-        self._scanned = 0
-        head = self._head = _parsed(text)
+        head = self._head = _parsed(data[self._at : end].decode("latin-1"))
+        self._at = self._scanned = end + 4
         if head.length > self._limit:
             raise BadRequestError(413, f"a request has at most {self._limit} bytes")
-        self.expects = "expect" in head.headers and (head.chunked or len(buffer) < head.length)
+        self.expects = "expect" in head.headers and (head.chunked or self.buffered < head.length)
         self._body = bytearray() if head.chunked else None
         return head
 
     def _read_body(self, length: int) -> bytes | None:
-        buffer = self._buffer
-        if len(buffer) < length:
+        begin = self._at
+        end = begin + length
+        if len(self._data) < end:
             return None
-        if not length:
-            return b""
-        body = bytes(buffer[:length])
-        del buffer[:length]
-        return body
+        self._at = end
+        return bytes(self._data[begin:end])
 
     def _read_chunks(self) -> bytes | None:
-        buffer, body = self._buffer, self._body
+        data, body = self._data, self._body
         assert body is not None
         while True:
-            line = buffer.find(b"\r\n", 0, _CHUNK_LINE)
-            if line < 0:
-                if len(buffer) >= _CHUNK_LINE:
+            begin = data.find(b"\r\n", self._at, self._at + _CHUNK_LINE)
+            if begin < 0:
+                if self.buffered >= _CHUNK_LINE:
                     raise BadRequestError(400, "a chunk has no size")
                 return None
-            size = _chunk_size(buffer[:line])
+            size = _chunk_size(data[self._at : begin])
             if len(body) + size > self._limit:
                 raise BadRequestError(413, f"a request has at most {self._limit} bytes")
-            end = line + 2 + size
-            if len(buffer) < end + 2:
+            begin += 2
+            end = begin + size
+            if len(data) < end + 2:
                 return None
-            if buffer[end : end + 2] != b"\r\n":
+            if data[end : end + 2] != b"\r\n":
                 raise BadRequestError(400, "a chunk is longer than its size, or trailers follow the last one")
-            body += buffer[line + 2 : end]
-            del buffer[: end + 2]
+            body += data[begin:end]
+            self._at = end + 2
             if not size:
                 return bytes(body)
 
 
-def _chunk_size(line: bytearray) -> int:
+def _chunk_size(line: bytes | bytearray) -> int:
     digits = line.partition(b";")[0].strip()
     if not digits.isalnum() or len(digits) > 8:
         raise BadRequestError(400, "a chunk has no size")
@@ -163,18 +171,23 @@ def _chunk_size(line: bytearray) -> int:
         raise BadRequestError(400, "a chunk has no size") from None
 
 
-#: Names of headers in lower case, as clients write them; there are few, and they come with every request.
-_NAMES: dict[str, str] = {}
-_MOST_NAMES = 256
+#: Lines of headers as clients write them, read before: lower-case names and values.  Most come with every
+#: request; only those that do are kept.
+_LINES: dict[str, tuple[str, str]] = {}
+_MOST_LINES = 512
+_KEPT = frozenset(
+    {"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "user-agent", "x-amz-target"}
+)
 
 
-def _lower(name: str) -> str:
-    if not name or name[-1] in " \t" or name[0] in " \t":
+def _header(line: str) -> tuple[str, str]:
+    name, colon, value = line.partition(":")
+    if not colon or not name or name[-1] in " \t" or name[0] in " \t":
         raise BadRequestError(400, "a header is no `Name: value`")
-    lower = name.lower()
-    if len(_NAMES) < _MOST_NAMES:
-        _NAMES[name] = lower
-    return lower
+    header = name.lower(), value.strip(" \t")
+    if header[0] in _KEPT and len(line) <= _LINE_CHARS and len(_LINES) < _MOST_LINES:
+        _LINES[line] = header
+    return header
 
 
 def _parsed(text: str) -> _Head:
@@ -184,17 +197,14 @@ def _parsed(text: str) -> _Head:
         raise BadRequestError(400, "the request line is not METHOD TARGET HTTP/1.1")
     headers: dict[str, str] = {}
     for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon:
-            raise BadRequestError(400, "a header is no `Name: value`")
-        headers[_NAMES.get(name) or _lower(name)] = value.strip(" \t")
-    path, _, query = words[1].partition("?")
-    if "://" in path:  # RFC 9112, 3.2.2: the absolute form is understood, too
-        path = "/" + path.partition("://")[2].partition("/")[2]
-    coding = headers.get("transfer-encoding")
+        name, value = _LINES.get(line) or _header(line)
+        headers[name] = value
+    path, query = words[1], ""
+    if path != "/":
+        path, query = _split(path)
+    length, coding = headers.get("content-length", "0"), headers.get("transfer-encoding")
     if coding is not None and coding.lower() != "chunked":
         raise BadRequestError(501, "of transfer codings only chunked is understood")
-    length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdigit()) or len(length) > 12 or (coding and "content-length" in headers):
         raise BadRequestError(400, "the length of the body is not said in one way")
     connection = headers.get("connection", "").lower()
@@ -202,11 +212,19 @@ def _parsed(text: str) -> _Head:
     return _Head(words[0], path, query, headers, keep_alive, int(length), coding is not None)
 
 
+def _split(target: str) -> tuple[str, str]:
+    path, _, query = target.partition("?")
+    if "://" in path:  # RFC 9112, 3.2.2: the absolute form is understood, too
+        path = "/" + path.partition("://")[2].partition("/")[2]
+    return path, query
+
+
 def serialized(answer: HttpAnswer, *, keep_alive: bool, head_only: bool = False) -> bytes:
     """Return *answer* as it travels.  *head_only*: to a HEAD request, the body is told of, not sent."""
-    reason = _REASONS.get(answer.status, "Unknown")
+    body = answer.body
     extra = "".join([f"{name}: {value}\r\n" for name, value in answer.headers])
-    close = "" if keep_alive else "Connection: close\r\n"
     kind = f"Content-Type: {answer.type}\r\n" if answer.type else ""
-    head = f"HTTP/1.1 {answer.status} {reason}\r\n{kind}Content-Length: {len(answer.body)}\r\n{extra}{close}\r\n"
-    return head.encode("latin-1", "replace") + (b"" if head_only else answer.body)
+    close = "" if keep_alive else "Connection: close\r\n"
+    reason = _REASONS.get(answer.status, "Unknown")
+    head = f"HTTP/1.1 {answer.status} {reason}\r\n{kind}Content-Length: {len(body)}\r\n{extra}{close}\r\n"
+    return head.encode("latin-1", "replace") + (b"" if head_only else body)

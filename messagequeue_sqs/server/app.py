@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -286,16 +287,24 @@ async def _hang_up(running: _Running) -> None:
     await running.listener.wait_closed()
 
 
-#: The digit of a UUID that says how it is laid out, for each that may be drawn.
-_VARIANT = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
+#: UUIDs that are drawn at a time, as one number; the random bits of each, and those that say how it is laid out.
+_DRAWN = 64
+_RANDOM_BITS, _LAYOUT_BITS = (
+    sum(bits << 128 * place for place in range(_DRAWN))
+    for bits in (0xFFFFFFFF_FFFF_0FFF_3FFF_FFFFFFFFFFFF, 0x00000000_0000_4000_8000_000000000000)
+)
+_parts_of_uuids = re.compile("(.{8})(.{4})(.{4})(.{4})(.{12})").findall
 
 
 def _uuids() -> Callable[[], str]:
     """Return a source of version 4 UUIDs, seeded by the system; asking the system for each costs more than the rest."""
-    draw_bytes = random.Random(os.urandom(16)).randbytes
+    draw_bits = random.Random(os.urandom(16)).getrandbits
+    drawn: list[str] = []
 
     def draw() -> str:
-        text = draw_bytes(16).hex()
-        return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{_VARIANT[text[16]]}{text[17:20]}-{text[20:]}"
+        if not drawn:
+            number = draw_bits(128 * _DRAWN) & _RANDOM_BITS | _LAYOUT_BITS
+            drawn.extend(map("-".join, _parts_of_uuids(number.to_bytes(16 * _DRAWN, "big").hex())))
+        return drawn.pop()
 
     return draw

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import Any
 
 from ..._limits import BATCH_ENTRIES, ENTRY_ID_CHARS
 from ._call import Call, Result
 from ._errors import EMPTY_BATCH, IDS_NOT_DISTINCT, INVALID_ENTRY_ID, TOO_MANY_ENTRIES, SqsError
 
-Entry = Mapping[str, object]
-_ID = re.compile(rf"[A-Za-z0-9_-]{{1,{ENTRY_ID_CHARS}}}")
+Entry = Mapping[str, Any]
+_is_id = re.compile(rf"[A-Za-z0-9_-]{{1,{ENTRY_ID_CHARS}}}").fullmatch
 
 
 def checked_entries(call: Call) -> Sequence[Entry]:
@@ -32,7 +32,7 @@ def checked_entries(call: Call) -> Sequence[Entry]:
     seen = set()
     for entry in entries:
         entry_id = entry.get("Id")
-        if not isinstance(entry_id, str) or not _ID.fullmatch(entry_id):
+        if entry_id is None or not _is_id(entry_id):
             raise SqsError(
                 INVALID_ENTRY_ID,
                 "A batch entry id can only contain alphanumeric characters, hyphens and underscores. "
@@ -45,26 +45,32 @@ def checked_entries(call: Call) -> Sequence[Entry]:
 
 
 def _first_repeated(entries: Sequence[Entry]) -> str:
-    ids = [cast(str, entry["Id"]) for entry in entries]
+    ids: list[str] = [entry["Id"] for entry in entries]
     return next(entry_id for at, entry_id in enumerate(ids) if entry_id in ids[:at])
 
 
-def each(entries: Sequence[Entry], work: Callable[[Entry], Result]) -> Result:
+def each(entries: Sequence[Entry], work: Callable[[Entry], object]) -> Result:
     """Do *work* for every entry, in order; one that raises `SqsError` fails alone.  Empty lists are left out."""
     done: list[Result] = []
     failed: list[Result] = []
     for entry in entries:
         try:
-            done.append({"Id": entry["Id"], **work(entry)})
+            work(entry)
         except SqsError as error:
-            failed.append(
-                {
-                    "Id": entry["Id"],
-                    "SenderFault": error.kind.sender,
-                    "Code": error.kind.code,
-                    "Message": error.message,
-                }
-            )
+            failed.append(failure(entry, error))
+        else:
+            done.append({"Id": entry["Id"]})
+    return outcome(done, failed)
+
+
+def failure(entry: Entry, error: SqsError) -> Result:
+    """Return what a batch answers of an entry that failed."""
+    kind = error.kind
+    return {"Id": entry["Id"], "SenderFault": kind.sender, "Code": kind.code, "Message": error.message}
+
+
+def outcome(done: list[Result], failed: list[Result]) -> Result:
+    """Return the answer of a batch; empty lists are left out."""
     result: Result = {}
     if done:
         result["Successful"] = done

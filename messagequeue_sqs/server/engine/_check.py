@@ -21,8 +21,11 @@ from ._errors import INVALID_CONTENTS, UNSUPPORTED, SqsError, bad_value, invalid
 #: An attribute in the shape of the wire: DataType and StringValue or BinaryValue.
 Attribute = Mapping[str, object]
 
-# Source: API Reference, SendMessage: #x9 | #xA | #xD | #x20-#xD7FF | #xE000-#xFFFD | #x10000-#x10FFFF.
-_TEXT = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*+")
+# Source: API Reference, SendMessage: #x9 | #xA | #xD | #x20-#xD7FF | #xE000-#xFFFD | #x10000-#x10FFFF.  In UTF-8 all of
+# what is left out has bytes of its own: control characters, two characters of three bytes each, and halves of surrogate
+# pairs, which cannot be encoded.  Looking at bytes takes half the time of a regular expression.
+_TEXT_BYTES = bytes(byte for byte in range(256) if byte >= 0x20 or byte in b"\t\n\r")
+_NO_CHARACTERS = ("\ufffe".encode(), "\uffff".encode())
 # Source: API Reference, SendMessage, MessageGroupId.
 _KEY = re.compile(rf"[!-~]{{1,{KEY_CHARS}}}")
 # Source: guide, "Amazon SQS message metadata"; recorded answers take letters beyond ASCII, too.
@@ -35,11 +38,20 @@ TRACE = "AWSTraceHeader"
 _EXACT = Context(prec=512)
 
 
-def check_text(text: str) -> None:
-    """Refuse characters outside of SQS' alphabet, halves of surrogate pairs among them, with `SqsError`."""
-    if not _TEXT.fullmatch(text):
-        raise SqsError(INVALID_CONTENTS, "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | "
-                       "#x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF.")  # fmt: skip
+def encoded_text(text: str) -> bytes:
+    """Return *text* in UTF-8; `SqsError` for characters outside of SQS' alphabet, halves of pairs among them."""
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        raise _bad_characters() from None
+    if data.translate(None, _TEXT_BYTES) or (len(data) > len(text) and any(one in data for one in _NO_CHARACTERS)):
+        raise _bad_characters()
+    return data
+
+
+def _bad_characters() -> SqsError:
+    return SqsError(INVALID_CONTENTS, "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | "
+                    "#x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF.")  # fmt: skip
 
 
 def check_key(name: str, value: str) -> None:
@@ -82,10 +94,10 @@ def _check_attribute(name: str, value: Attribute) -> int:
     text = value.get("StringValue")
     if not isinstance(text, str) or not text:
         raise _empty(name, kind)
-    check_text(text)
+    data = encoded_text(text)
     if kind == "Number":
         _check_number(name, text)
-    return size + len(text.encode())
+    return size + len(data)
 
 
 def _kind(name: str, value: Attribute) -> str:
@@ -100,7 +112,7 @@ def _kind(name: str, value: Attribute) -> str:
             f"The message attribute '{name}' has an invalid message attribute type, the set of supported type "
             "prefixes is Binary, Number, and String."
         )
-    check_text(given)
+    encoded_text(given)
     if "StringValue" in value and "BinaryValue" in value:
         raise invalid(f"Message (user) attribute '{name}' has multiple values.")
     return found[1]
@@ -141,6 +153,6 @@ def check_system(attributes: Mapping[str, Attribute]) -> str | None:
         text = value.get("StringValue")
         if not isinstance(text, str) or not text:
             raise invalid(f"Message (system) attribute '{name}' must contain a non-empty value of type 'String'.")
-        check_text(text)
+        encoded_text(text)
         return text
     return None

@@ -4,64 +4,67 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from hashlib import md5
+from typing import TypeAlias, cast
 
-from messagequeue.broker import Envelope
+from messagequeue.broker import Draft, Envelope, PutResult
 
 from ..._limits import BATCH_BYTES, DELAY_MAX
 from ..._md5 import attributes_md5
-from ._batch import Entry, checked_entries, each
+from ._batch import Entry, checked_entries, failure, outcome
 from ._call import Call, Result
-from ._check import TRACE, Attribute, check_attributes, check_key, check_system, check_text
+from ._check import TRACE, Attribute, check_attributes, check_key, check_system, encoded_text
 from ._directory import Directory
 from ._errors import BATCH_TOO_LONG, MALFORMED, SqsError, bad_value, invalid, missing
 from ._queue import SqsQueue
+
+Attributes: TypeAlias = "Mapping[str, Attribute]"
 
 #: Why a parameter is refused that belongs to the other kind of queue.
 OTHER_KIND = "The request include parameter that is not valid for this queue type."
 _NO_IDENTITY = (
     "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"
 )
-_NONE: Mapping[str, Attribute] = {}
 #: Bytes of a character at most.
 _UTF8_BYTES = 4
 
 
-@dataclass(slots=True)
-class _Draft:
-    """A message that was checked.  Not frozen, which would cost more than all the checks."""
-
-    body: bytes
-    attributes: Mapping[str, Attribute]
-    system: Mapping[str, Attribute]
-    envelope: Envelope | None
-    group: str | None
-    dedup: str | None
-    delay: float | None
-
-
 def send_message(directory: Directory, now: float, call: Call) -> Result:
     queue = directory.find(now, call)
-    return _put(now, queue, _draft(directory, queue, call.params, call.trace))
+    draft = _draft(queue, call.params, call.trace, relaxed=directory.options.relaxed)
+    [put] = queue.queue.put_many(now, (draft,))
+    return _told(queue, call.params, draft, put, {})
 
 
 def send_message_batch(directory: Directory, now: float, call: Call) -> Result:
-    queue = directory.find(now, call)
+    queue, relaxed = directory.find(now, call), directory.options.relaxed
     entries = checked_entries(call)
-    if not directory.options.relaxed:
+    if not relaxed:
         _check_total(entries)
     if queue.fifo:
         for entry in entries:
             _check_identity(queue, entry)
-    return each(entries, lambda entry: _put(now, queue, _draft(directory, queue, entry, call.trace)))
+    good: list[Entry] = []
+    drafts: list[Draft] = []
+    failed: list[Result] = []
+    for entry in entries:
+        try:
+            drafts.append(_draft(queue, entry, call.trace, relaxed=relaxed))
+            good.append(entry)
+        except SqsError as error:
+            failed.append(failure(entry, error))
+    stored = zip(good, drafts, queue.queue.put_many(now, drafts), strict=True)
+    return outcome([_told(queue, entry, draft, put, {"Id": entry["Id"]}) for entry, draft, put in stored], failed)
 
 
 def _check_total(entries: Sequence[Entry]) -> None:
-    if not any("MessageAttributes" in entry for entry in entries):
-        characters = sum(len(cast(str, entry.get("MessageBody", ""))) for entry in entries)
-        if characters * _UTF8_BYTES <= BATCH_BYTES:
-            return
+    characters = 0
+    for entry in entries:
+        if "MessageAttributes" in entry:
+            characters = BATCH_BYTES
+        characters += len(entry.get("MessageBody", ""))
+    if characters * _UTF8_BYTES <= BATCH_BYTES:
+        return
     total = sum(map(_size, entries))
     if total > BATCH_BYTES:
         raise SqsError(
@@ -72,7 +75,7 @@ def _check_total(entries: Sequence[Entry]) -> None:
 def _size(entry: Entry) -> int:
     """Bytes of body and attributes of an entry that was not checked; each entry's own check says what is wrong."""
     size = _length(entry.get("MessageBody"))
-    for name, value in _attributes(entry, "MessageAttributes").items():
+    for name, value in entry.get("MessageAttributes", {}).items():
         size += _length(name) + sum(_length(value.get(part)) for part in ("DataType", "StringValue", "BinaryValue"))
     return size
 
@@ -83,38 +86,39 @@ def _length(value: object) -> int:
     return len(value) if isinstance(value, bytes) else 0
 
 
-def _attributes(params: Entry, name: str) -> Mapping[str, Attribute]:
-    return cast("Mapping[str, Attribute]", params.get(name, _NONE))
-
-
-def _draft(directory: Directory, queue: SqsQueue, params: Entry, trace: str | None) -> _Draft:
-    text = cast("str | None", params.get("MessageBody"))
+def _draft(queue: SqsQueue, params: Entry, trace: str | None, *, relaxed: bool) -> Draft:
+    """Return the message that *params* describe.  Raises `SqsError` where they break a rule."""
+    text: str | None = params.get("MessageBody")
     if not text:
         raise missing("MessageBody")
-    group = cast("str | None", params.get("MessageGroupId"))
+    group: str | None = params.get("MessageGroupId")
     if group is not None:
         check_key("MessageGroupId", group)
-    _check_identity(queue, params)
-    delay = _delay(queue, cast("int | None", params.get("DelaySeconds")))
-    attributes, system = _attributes(params, "MessageAttributes"), _attributes(params, "MessageSystemAttributes")
+    dedup: str | None = params.get("MessageDeduplicationId")
+    if queue.fifo or dedup is not None:
+        _check_identity(queue, params)
+    delay: float | None = params.get("DelaySeconds")
+    if delay is not None:
+        delay = _delay(queue, delay)
+    attributes: Attributes | None = params.get("MessageAttributes")
+    system: Attributes | None = params.get("MessageSystemAttributes")
     size = check_attributes(attributes) if attributes else 0
     if system:
         trace = check_system(system) or trace
-    body = _body(text, relaxed=directory.options.relaxed)
-    if len(body) + size > queue.max_bytes and not directory.options.relaxed:
+    body = _relaxed(text) if relaxed else encoded_text(text)
+    if len(body) + size > queue.max_bytes and not relaxed:
         raise invalid(
             f"One or more parameters are invalid. Reason: Message must be shorter than {queue.max_bytes} bytes."
         )
-    dedup = cast("str | None", params.get("MessageDeduplicationId"))
     if dedup is None and queue.content_based:
         dedup = hashlib.sha256(body).hexdigest()
-    envelope = _envelope(attributes, trace) if attributes or trace else None
-    return _Draft(body, attributes, system, envelope, group, dedup, delay)
+    envelope = _envelope(attributes or {}, trace) if attributes or trace else None
+    return Draft(body, group, dedup, delay, envelope)
 
 
 def _check_identity(queue: SqsQueue, params: Entry) -> None:
     """Refuse keys that are missing, malformed, or for the other kind of queue.  A FIFO batch fails as a whole by it."""
-    dedup = cast("str | None", params.get("MessageDeduplicationId"))
+    dedup: str | None = params.get("MessageDeduplicationId")
     if not queue.fifo:
         if dedup is not None:
             raise bad_value(dedup, "MessageDeduplicationId", OTHER_KIND)
@@ -127,9 +131,7 @@ def _check_identity(queue: SqsQueue, params: Entry) -> None:
         raise invalid(_NO_IDENTITY)
 
 
-def _delay(queue: SqsQueue, delay: int | None) -> float | None:
-    if delay is None:
-        return None
+def _delay(queue: SqsQueue, delay: float) -> float | None:
     if queue.fifo:
         if delay:
             raise bad_value(delay, "DelaySeconds", OTHER_KIND)
@@ -139,16 +141,14 @@ def _delay(queue: SqsQueue, delay: int | None) -> float | None:
     return float(delay)
 
 
-def _body(text: str, *, relaxed: bool) -> bytes:
-    if not relaxed:
-        check_text(text)
+def _relaxed(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
         raise SqsError(MALFORMED, "The body holds half of a surrogate pair.") from None
 
 
-def _envelope(attributes: Mapping[str, Attribute], trace: str | None) -> Envelope:
+def _envelope(attributes: Attributes, trace: str | None) -> Envelope:
     values: dict[str, str | bytes] = {}
     types: dict[str, str] = {}
     for name, attribute in attributes.items():
@@ -160,20 +160,19 @@ def _envelope(attributes: Mapping[str, Attribute], trace: str | None) -> Envelop
     return Envelope(attributes=values or None, types=types or None, trace=trace)
 
 
-def _put(now: float, queue: SqsQueue, draft: _Draft) -> Result:
-    stored = queue.queue.put(
-        now, draft.body, key=draft.group, dedup_id=draft.dedup, delay=draft.delay, attributes=draft.envelope
-    )
-    result: Result = {
-        "MD5OfMessageBody": hashlib.md5(draft.body, usedforsecurity=False).hexdigest(),
-        "MessageId": stored.id,
-    }
-    if draft.attributes:
-        result["MD5OfMessageAttributes"] = attributes_md5(draft.attributes)
-    if TRACE in draft.system:
-        result["MD5OfMessageSystemAttributes"] = attributes_md5(draft.system)
+def _told(queue: SqsQueue, params: Entry, draft: Draft, put: PutResult, result: Result) -> Result:
+    """Add to *result* what is said of a message that was stored."""
+    assert isinstance(draft.body, bytes)
+    result["MD5OfMessageBody"] = md5(draft.body, usedforsecurity=False).hexdigest()
+    result["MessageId"] = put.id
+    attributes: Attributes | None = params.get("MessageAttributes")
+    if attributes:
+        result["MD5OfMessageAttributes"] = attributes_md5(attributes)
+    system: Attributes | None = params.get("MessageSystemAttributes")
+    if system and TRACE in system:
+        result["MD5OfMessageSystemAttributes"] = attributes_md5(system)
     if queue.fifo:
-        result["SequenceNumber"] = sequence_text(stored.sequence)
+        result["SequenceNumber"] = sequence_text(put.sequence)
     return result
 
 

@@ -13,13 +13,13 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from ..._json import dumps, loads
 from ..engine import Call, Result, SqsError
 from ..engine._errors import INVALID_ACTION, MALFORMED
 from ._http import JSON_TYPE, HttpAnswer, HttpRequest
 from ._shapes import ACTIONS, ATTRIBUTE_PARTS, Kind, Member
 
 _TARGET = "AmazonSQS."
-_TEXT = Kind.TEXT
 
 
 class JsonProtocol:
@@ -43,8 +43,7 @@ class JsonProtocol:
         return Call(name, params, region, base_url, request.headers.get("x-amzn-trace-id"))
 
     def answer(self, call: Call, result: Result | None, request_id: str) -> HttpAnswer:
-        body = b"" if result is None else _ENCODER.encode(result).encode()
-        return HttpAnswer(200, JSON_TYPE, body, (("x-amzn-RequestId", request_id),))
+        return HttpAnswer(200, JSON_TYPE, b"" if result is None else dumps(result), (("x-amzn-RequestId", request_id),))
 
     def error(self, error: SqsError, request_id: str) -> HttpAnswer:
         kind = error.kind
@@ -54,20 +53,11 @@ class JsonProtocol:
         return HttpAnswer(kind.status, JSON_TYPE, body, headers)
 
 
-def _encode(value: object) -> str:
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
-
-
-_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), default=_encode)
-
-
 def _load(body: bytes) -> Mapping[str, object]:
     if not body:
         return {}
     try:
-        loaded: object = json.loads(body)
+        loaded: object = loads(body)
     except (ValueError, RecursionError):
         raise malformed("The request is no JSON.") from None
     if not isinstance(loaded, dict):
@@ -97,9 +87,9 @@ def read_members(given: Mapping[str, object], members: Mapping[str, Member]) -> 
         if member is None or value is None:
             continue
         # Most members are text: it costs less to ask here than to be sent on.
-        read[name] = (
-            value if member.kind is _TEXT and type(value) is str else _READERS[member.kind](name, value, member)
-        )
+        if not (member.is_text and type(value) is str):
+            value = _READERS[member.kind](name, value, member)
+        read[name] = value
     return read
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
@@ -30,12 +30,17 @@ class Member:
         flat: What the query protocol calls it, before `.N` where there are several.
         parts: Of pairs: the words for key and value there.
         fields: Of entries: their members.
+        is_text: Its kind is TEXT; for those who ask often.
     """
 
     kind: Kind
     flat: str
     parts: tuple[str, str] = ("Name", "Value")
     fields: Mapping[str, Member] | None = None
+    is_text: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_text", self.kind is Kind.TEXT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,25 +38,25 @@ def test_breaker_stays_closed_while_most_succeed() -> None:
 def test_breaker_receives_nothing_while_open_then_one_message_at_a_time() -> None:
     """Then everything again, or nothing again, by what became of that one."""
     what = breaker(failures=1)
-    assert what.room(0, 10, 0) == 10
+    assert what.room(0, 10, []) == 10
     fail(what, 1)
-    assert what.room(30.9, 10, 0) == 0
-    assert what.room(31, 10, 0) == 1
-    assert what.room(31, 10, 1) <= 0
+    assert what.room(30.9, 10, []) == 0
+    assert what.room(31, 10, [5]) == 1
+    assert what.room(31, 10, [31]) <= 0
 
     assert what.saw(32, 31.5, failed=True)
-    assert what.room(61.9, 10, 0) == 0
-    assert what.room(62, 10, 0) == 1
+    assert what.room(61.9, 10, []) == 0
+    assert what.room(62, 10, []) == 1
 
     assert what.saw(63, 62.5, failed=False)
-    assert (what.state, what.room(63, 10, 4)) == (Circuit.CLOSED, 10)
+    assert (what.state, what.room(63, 10, [63] * 4)) == (Circuit.CLOSED, 10)
 
 
 def test_breaker_is_not_told_by_messages_from_before() -> None:
     """A handler that began before it opened, and ends in the trial, proves nothing."""
     what = breaker(failures=1)
     fail(what, 1)
-    what.room(31, 10, 0)
+    what.room(31, 10, [])
 
     assert not what.saw(32, 0.5, failed=False)
     assert not what.saw(32, 0.5, failed=True)

@@ -255,8 +255,60 @@ def test_park_blocks_where_there_is_nowhere_to_park() -> None:
     run_virtual(main())
 
 
+@pytest.mark.parametrize("queue", ["none", "unconfigured", "down"])
+def test_skip_group_skips_nothing_before_the_failed_message_is_put_aside(queue: str) -> None:
+    """One that cannot be put aside blocks, and is handled again: else it would never be handled nor dead-lettered."""
+
+    async def main():
+        source = FakeSource(lease=2, ordered=True, dead_letters=queue != "none")
+        fault = SettleError("x", code=ErrorCode.CONFIGURATION if queue == "unconfigured" else ErrorCode.UNAVAILABLE)
+        source.script["dead_letter"].extend([lambda: fault] * 2)
+        source.put("a1", "a2", key="a")
+        seen = []
+
+        async def handler(message):
+            seen.append(message.text)
+            if len(seen) < 3:
+                raise ValueError
+
+        b = bench(source, handler, on_failure="skip_group")
+        b.start()
+        await asyncio.sleep(20)
+
+        assert (seen, source.stored) == (["a1", "a1", "a1", "a2"], [])
+        await b.stop()
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("dead_letters", [True, False])
+def test_skip_group_that_discards_skips_as_well(dead_letters: bool) -> None:
+    """Without a dead-letter queue, where that is asked for: nothing of the key is handled out of order."""
+
+    async def main():
+        source = FakeSource(lease=20, ordered=True, dead_letters=dead_letters)
+        fault = SettleError("x", code=ErrorCode.CONFIGURATION)
+        source.script["dead_letter"].extend([lambda: fault] * 9)
+        source.put("a1", "a2", key="a")
+        seen = []
+
+        async def handler(message):
+            seen.append(message.text)
+            raise ValueError
+
+        b = bench(source, handler, on_failure="skip_group", no_dead_letter_queue="discard")
+        b.start()
+        await asyncio.sleep(5)
+
+        assert (seen, source.stored, source.settled_ids) == (["a1"], [], ["m1", "m2"])
+        assert b.consumer.stats.discarded == 2
+        await b.stop()
+
+    run_virtual(main())
+
+
 def test_park_holds_for_lists_too() -> None:
-    """The failed one is put aside, the later ones of its key, which were done, stay done."""
+    """The failed one is put aside; those behind it come again, for the function may have stopped at it."""
 
     async def main():
         source = FakeSource(lease=2, ordered=True, dead_letters=True)
@@ -269,6 +321,7 @@ def test_park_holds_for_lists_too() -> None:
         b.start()
         await asyncio.sleep(5)
 
+        assert b.consumer.stats.received == 4
         assert (source.settled_ids, [each for each, _ in source.buried]) == (["m1", "m3"], ["m2"])
         await b.stop()
 

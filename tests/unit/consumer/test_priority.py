@@ -336,3 +336,172 @@ def test_what_cannot_share_slots_is_refused() -> None:
                 await new_priority_consumer(consumers, ["a", "b"], BatchHandler(handler))  # type: ignore[arg-type]
 
     run_virtual(main())
+
+
+async def failing_start():
+    raise ReceiveError("down", retryable=True)
+
+
+def test_a_less_urgent_topic_is_received_while_the_urgent_one_cannot_start() -> None:
+    """It is not found empty by a receive, but there is nothing to be had from it."""
+
+    async def main():
+        handler = Recorder(takes=0)
+        several = Several(strict(concurrency=2), 2, handler, lease=300)
+        urgent, bulk = several.sources
+        urgent.script["start"].extend([failing_start] * 1000)
+        urgent.latency["start"] = 3
+        bulk.put("bulk")
+        several.start()
+        await asyncio.sleep(20)
+
+        assert handler.texts() == ["bulk"]
+        await several.stop()
+
+    run_virtual(main())
+
+
+def test_an_open_breaker_of_the_urgent_topic_does_not_starve_the_others() -> None:
+    """It receives nothing: whether it has messages says nothing."""
+
+    async def main():
+        handled = []
+
+        async def handler(message):
+            if message.text.startswith("urgent"):
+                raise ConnectionError
+            handled.append(message.text)
+
+        several = Several(
+            strict(concurrency=2, breaker_failures=2, breaker_pause=3_600.0, retry_delay=10), 2, handler, lease=300
+        )
+        urgent, bulk = several.sources
+        urgent.put(*(f"urgent{n}" for n in range(20)))
+        bulk.put(*(f"bulk{n}" for n in range(20)))
+        several.start()
+        await asyncio.sleep(100)
+
+        assert len(handled) == 20
+        await several.stop()
+
+    run_virtual(main())
+
+
+def test_a_busy_key_of_the_urgent_topic_does_not_starve_the_others() -> None:
+    """It holds all that it may, and none of it can start: the free slot is anybody's."""
+
+    async def main():
+        handler = Recorder(takes=10)
+        several = Several(strict(concurrency=2), 2, handler, lease=300, ordered=True)
+        urgent, bulk = several.sources
+        urgent.put(*(f"urgent{n}" for n in range(200)), key="k")
+        bulk.put("bulk")
+        several.start()
+        await asyncio.sleep(60)
+
+        assert "bulk" in handler.texts()
+        await several.stop()
+
+    run_virtual(main())
+
+
+def test_a_topic_that_stops_does_not_hold_up_the_others() -> None:
+    """Its last receive may be out for long, and what that brings is handed back."""
+
+    async def main():
+        handler = Recorder(takes=1)
+        several = Several(strict(concurrency=2), 2, handler, lease=300)
+        urgent, bulk = several.sources
+        urgent.put(*(f"urgent{n}" for n in range(4)))
+        handler.takes = 20
+        bulk.put("bulk")
+        several.start()
+        await asyncio.sleep(0.1)
+        handler.takes = 0
+        several.consumer.consumers[0].stop()
+        await asyncio.sleep(21)
+
+        assert "bulk" in handler.texts()
+        await several.stop()
+
+    run_virtual(main())
+
+
+def test_two_topics_that_fail_at_once_are_both_consumed_again() -> None:
+    """The first to end stops the others, of this call and not of the next."""
+
+    async def main():
+        handler = Recorder(takes=0)
+        several = Several(strict(concurrency=2, fatal_grace=0.0), 2, handler)
+        gone = ReceiveError("gone", code=ErrorCode.NOT_FOUND, fatal=True)
+        for source in several.sources:
+            source.script["start"].append(gone)
+            source.latency["start"] = 1
+        with pytest.raises(ReceiveError):
+            await several.consumer.consume()
+
+        for source in several.sources:
+            source.put("x")
+        several.start()
+        await asyncio.sleep(5)
+        assert handler.texts() == ["x", "x"]
+        await several.stop()
+
+    run_virtual(main())
+
+
+def test_a_stop_after_one_topic_ended_is_not_kept_for_the_next_consume() -> None:
+    """A stop() while consume() runs is that run's alone; one before it makes the next return at once."""
+
+    async def main():
+        handler = Recorder(takes=0)
+        several = Several(strict(concurrency=2), 2, handler, cancellable=True)
+        several.start()
+        await asyncio.sleep(1)
+        several.consumer.consumers[0].stop()
+        await asyncio.sleep(1)
+        await several.stop()
+
+        for source in several.sources:
+            source.put("x")
+        several.start()
+        await asyncio.sleep(5)
+        assert handler.texts() == ["x", "x"]
+        await several.stop()
+
+        several.consumer.stop()
+        await several.consumer.consume()
+        several.start()
+        await asyncio.sleep(1)
+        assert not several.task.done()
+        await several.stop()
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("weights", [[1e308, 1e308], [1e-9, 1e9], [5e-324, 1.0], [3, 1e308]])
+def test_weights_of_any_size_share_the_slots(weights: list[float]) -> None:
+    """Only their proportion counts."""
+    order = WeightedOrder(weights)
+    slots = SharedSlots(10, 2, order)
+    assert [order.ahead(share, slots.shares, 10) >= 1 for share in slots.shares] == [True, True]
+
+    class Ready:
+        ready = 1
+
+    for share in slots.shares:
+        share.join(Ready())  # type: ignore[arg-type]
+    picks = Counter(slots.shares.index(order.pick(slots.shares)) for _ in range(1000))  # type: ignore[arg-type]
+    first, second = (weight / max(weights) for weight in weights)
+    assert picks[0] == pytest.approx(1000 * first / (first + second), abs=1)
+
+
+def test_a_weight_that_no_float_can_hold_is_refused() -> None:
+    """With the bound."""
+
+    async def main():
+        async with open_consumers("memory://") as consumers:
+            with pytest.raises(ConfigurationError, match="weight"):
+                await new_priority_consumer(consumers, {"a": 10**400, "b": 1}, Recorder())
+
+    run_virtual(main())

@@ -14,6 +14,7 @@ class Part:
 
     def __init__(self, slots, rank, ready, started):
         self.share, self.name, self.ready, self.started, self.turns = slots.shares[rank], rank, ready, started, 0
+        self.receives = True
         self.share.join(self)
 
     def start_next(self):

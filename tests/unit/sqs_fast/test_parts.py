@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messagequeue_sqs._fast import _breaker, _json
+from messagequeue_sqs import _json
+from messagequeue_sqs._fast import _breaker
 from messagequeue_sqs._fast._answers import batch_answer, received_messages
 from messagequeue_sqs._fast._breaker import Breaker
 from messagequeue_sqs._fast._http import Answer
