@@ -11,7 +11,7 @@ Prints:
     mapping: publishes to noop, consumes from noop: 3 published, 0 consumed
     TOML: publishes to noop, consumes from memory: 3 published, 0 consumed
     URL: would publish to sqs, region eu-west-1, 20 handlers at once
-    unknown provider 'sqss'; installed: embedded, memory, noop, sqs... did you mean 'sqs'?
+    unknown provider 'sqss'; installed: embedded, memory, noop, sns, sqs... did you mean 'sqs'?
 """
 
 import asyncio

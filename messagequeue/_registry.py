@@ -25,6 +25,7 @@ _BUILT_IN = {
     "embedded": "messagequeue.embedded:EMBEDDED",
     "memory": "messagequeue.embedded:MEMORY",
     "noop": "messagequeue.noop:NOOP",
+    "sns": "messagequeue_sqs.sns:PROVIDER",
     "sqs": "messagequeue_sqs:PROVIDER",
 }
 

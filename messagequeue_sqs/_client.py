@@ -49,10 +49,26 @@ _SIGNING_REGION = "us-east-1"
 _Purpose = Literal["calls", "receives"]
 
 
-def require_sdk() -> None:
+def require_sdk(provider: str = "sqs") -> None:
     """Raise `ProviderNotInstalledError` where the AWS SDK is not installed."""
     if importlib.util.find_spec("aioboto3") is None:
-        raise ProviderNotInstalledError("provider 'sqs' needs aioboto3: pip install aioboto3")
+        raise ProviderNotInstalledError(f"provider {provider!r} needs aioboto3: pip install aioboto3")
+
+
+class SdkCalls:
+    """Calls of one client of aioboto3, whose exceptions become `CallError`."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.endpoint = _without_user(client.meta.endpoint_url)
+
+    async def call(self, method: str, target: str, /, **request: Any) -> dict[str, Any]:
+        """Return what *method* answers.  Raises `_faults.CallError` with *target* in its text."""
+        try:
+            answer: dict[str, Any] = await getattr(self._client, method)(**request)
+        except Exception as error:  # whatever the SDK raises: the table says what it is, the cause is kept
+            raise translate(error, _action(method), target, self.endpoint) from error
+        return answer
 
 
 class BotoApi:
@@ -60,8 +76,9 @@ class BotoApi:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        client.meta.events.register("before-send.sqs", _stream_large_body)
-        self._endpoint = _without_user(client.meta.endpoint_url)
+        self._calls = SdkCalls(client)
+        client.meta.events.register("before-send.sqs", stream_large_body)
+        self._endpoint = self._calls.endpoint
 
     @property
     def client(self) -> Any:
@@ -93,13 +110,10 @@ class BotoApi:
         return answer.get("Attributes") or {}
 
     async def _call(self, method: str, **request: Any) -> dict[str, Any]:
-        action, target = _action(method), f"queue {request['QueueUrl']}"
-        try:
-            answer: dict[str, Any] = await getattr(self._client, method)(**request)
-        except Exception as error:  # whatever the SDK raises: the table says what it is, the cause is kept
-            raise translate(error, action, target, self._endpoint) from error
+        target = f"queue {request['QueueUrl']}"
+        answer = await self._calls.call(method, target, **request)
         if not _is_from_sqs(answer):
-            text = _faults.describe(action, target, self._endpoint, _faults.NOT_SQS, "not an answer of SQS")
+            text = _faults.describe(_action(method), target, self._endpoint, _faults.NOT_SQS, "not an answer of SQS")
             raise _faults.CallError(text, fault=_faults.NOT_SQS, name="BadResponse")
         return answer
 
@@ -124,7 +138,7 @@ def translate(error: Exception, action: str, target: str, endpoint: str) -> _fau
 _LARGE_BODY = 1_000_000
 
 
-def _stream_large_body(request: Any, **_: Any) -> None:
+def stream_large_body(request: Any, **_: Any) -> None:
     """Before each attempt, make a stream of a large body; where warnings are errors, the send would fail."""
     if isinstance(request.body, bytes) and len(request.body) > _LARGE_BODY:
         request.body = io.BytesIO(request.body)
@@ -160,7 +174,7 @@ class Clients:
         self._config = config
         self._session: Any = session
         self._open: dict[tuple[str | None, _Purpose], SqsApi] = {}
-        self._others: dict[str, Any] = {}
+        self._others: dict[tuple[str, str | None], Any] = {}
         self._stats: list[TransportStats] = []
         self._opening: asyncio.Lock | None = None
         self._exits = AsyncExitStack()
@@ -179,7 +193,7 @@ class Clients:
         self, service: str, address: str | None, region: str | None, queue: Queue | None = None, **config: Any
     ) -> Any:
         """
-        Return the SDK's client of another service, opened with the first call of this provider.
+        Return the SDK's client of another service in a region, opened with the first call of this provider.
 
         Args:
             service: As the SDK names it, such as `s3`.
@@ -191,15 +205,15 @@ class Clients:
             if self._closed:
                 raise ClosedError("the provider is closed: make a new one")
             try:
-                if service not in self._others:
-                    self._others[service] = await self._make_other(
-                        service, address, region or self._region(queue), config
-                    )
+                region = region or self._region(queue)
+                client = self._others.get((service, region))
+                if client is None:
+                    client = self._others[service, region] = await self._make_other(service, address, region, config)
             except MessageQueueError:
                 raise
             except Exception as error:
                 raise _setup_error(error) from error
-            return self._others[service]
+            return client
 
     def stats(self) -> TransportStats:
         """Return what became of the calls so far, those of closed clients included."""

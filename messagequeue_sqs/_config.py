@@ -76,6 +76,11 @@ class SQSConfig:
         "the SDK would do, else the SDK; `fast`, the short path or an error; `sdk`, the AWS SDK alone.",
     )
     verify_checksums: bool = option(True, "Compare the MD5s that SQS returns with what was sent and received.")
+    unwrap_sns: bool = option(
+        False,
+        "Take the envelope of SNS off messages that came through a topic without raw delivery; all others stay as they "
+        "are.",
+    )
     payloads: S3Payloads = field(default=S3Payloads())
     consume: ConsumeOptions = field(default=ConsumeOptions())
     publish: PublishOptions = field(default=PublishOptions())

@@ -107,6 +107,12 @@ _CODES: dict[str, Fault] = {
     "NonExistentQueue": _MISSING,
     "InvalidAddress": _MISSING,
     "ResourceNotFound": _MISSING,
+    # SNS.
+    "NotFound": Fault(
+        ErrorCode.NOT_FOUND,
+        fatal=True,
+        advice="it must exist in this account and region: create it, or correct its ARN",
+    ),
     "AccessDenied": _DENIED,
     "AuthorizationError": _DENIED,
     "NotAuthorized": _DENIED,
@@ -166,6 +172,9 @@ _CODES: dict[str, Fault] = {
     "BadDigest": Fault(ErrorCode.CHECKSUM, retryable=True),
     "InvalidParameterValue": _INVALID,
     "InvalidParameterCombination": _INVALID,
+    "InvalidParameter": _INVALID,
+    "FilterPolicyLimitExceeded": _INVALID,
+    "SubscriptionLimitExceeded": _INVALID,
     "InvalidQueryParameter": _INVALID,
     "MissingParameter": _INVALID,
     "MissingRequiredParameter": _INVALID,
@@ -240,8 +249,8 @@ def normal_code(code: str) -> str:
     code = code.rpartition("#")[2].partition(";")[0].partition(":")[0]
     for prefix in _NAMESPACES:
         code = code.removeprefix(prefix)
-    if code.startswith("KMS."):  # as the query protocol writes KmsDisabled and its like
-        code = "Kms" + code.removeprefix("KMS.")
+    if code.startswith("KMS"):  # as the query protocol of SQS (with a dot) and SNS write KmsDisabled and its like
+        code = "Kms" + code.removeprefix("KMS").removeprefix(".")
     return code.removesuffix("Exception")
 
 

@@ -16,6 +16,9 @@ MESSAGE_BYTES: Final = 1_048_576
 BATCH_BYTES: Final = 1_048_576
 #: Bytes: MaximumMessageSize of a queue that was made before and not changed since.
 OLDER_QUEUE_MESSAGE_BYTES: Final = 262_144
+#: Bytes: MaximumMessageSize of an SNS topic that was not told otherwise, and of all messages of one PublishBatch; it
+#: can be raised to that of SQS.  SNS API Reference, PublishBatch; guide, "Publishing large messages".
+TOPIC_MESSAGE_BYTES: Final = 262_144
 #: Bytes: the smallest MaximumMessageSize that a queue may be set to.
 QUEUE_MESSAGE_BYTES_MIN: Final = 1_024
 #: Seconds.  A message is kept at least this long ...

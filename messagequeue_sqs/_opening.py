@@ -1,7 +1,9 @@
 """
 From a received message to what its handler gets, where more has to be done than reading its body; no requests.
 
-A message whose body is in S3 becomes a `PointedMessage`, for `_fetching` to fetch it when its handler's turn comes.
+In this order: the envelope of SNS is taken off, then a pointer to S3 is followed, then the body is decoded, as the
+attributes that came with it say.  A message whose body is in S3 becomes a `PointedMessage`, for `_fetching` to fetch it
+when its handler's turn comes.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from messagequeue._message import Message
 
 from . import _wire
 from ._api import ReceivedMessage, WireAttribute
+from ._envelope import EnvelopeError, read_envelope
 from ._pointer import SHARED_ENDING, SIZE_ATTRIBUTES, Pointer, PointerError, read_pointer, read_size
 
 _NOWHERE = Pointer("", "")
@@ -41,24 +44,40 @@ class Opening:
     Reads received messages; a stage in the place of `_wire.decode_message()`.
 
     Args:
+        envelopes: Messages that SNS wrapped become what was published; all others are as they came, in the same queue.
         buckets: Those that bodies may be fetched from.  With none, a message that points to S3 is read literally.
     """
 
-    def __init__(self, *, buckets: frozenset[str] = frozenset()) -> None:
+    def __init__(self, *, envelopes: bool = False, buckets: frozenset[str] = frozenset()) -> None:
+        self._envelopes = envelopes
         self._buckets = buckets
 
     def decode(self, topic: str, raw: ReceivedMessage) -> tuple[Message, DecodeError | None]:
         """Return what a handler gets of *raw*, and why it must not, if so; a `PointedMessage` has a way to go yet."""
-        name = size_attribute(raw.get("MessageAttributes", {})) if self._buckets else None
-        if name is None:
-            return _wire.decode_message(topic, raw)
-        return self._pointed(topic, raw, name)
+        inner = raw
+        if self._envelopes:
+            try:
+                inner = unwrapped(raw)
+            except EnvelopeError as error:
+                message, _ = _wire.decode_message(topic, raw)
+                return message, DecodeError(f"message {message.id}: {error}", topic=topic, about=message)
+        name = size_attribute(inner.get("MessageAttributes", {})) if self._buckets else None
+        if name is not None:
+            return self._pointed(topic, raw, inner, name)
+        message, fault = _wire.decode_message(topic, inner)
+        if inner is not raw:
+            message = replace(message, raw=raw)
+            if fault is not None:
+                fault.message = message
+        return message, fault
 
-    def _pointed(self, topic: str, raw: ReceivedMessage, name: str) -> tuple[Message, DecodeError | None]:
-        wire = dict(raw.get("MessageAttributes", {}))
+    def _pointed(
+        self, topic: str, raw: ReceivedMessage, inner: ReceivedMessage, name: str
+    ) -> tuple[Message, DecodeError | None]:
+        wire = dict(inner.get("MessageAttributes", {}))
         size = wire.pop(name)
         encoding = wire.pop(_wire.ENCODING_ATTRIBUTE, None)
-        bare: ReceivedMessage = {**raw, "MessageAttributes": wire}
+        bare: ReceivedMessage = {**inner, "MessageAttributes": wire}
         message, fault = _wire.decode_message(topic, bare)
         if fault is not None:
             return message, fault
@@ -69,6 +88,22 @@ class Opening:
             return message, DecodeError(f"message {message.id}: {error}", topic=topic, about=message)
         mark = None if encoding is None else _wire.decode_value(encoding)
         return PointedMessage(**_fields_of(message), pointer=pointer, size=count, encoding=mark), None
+
+
+def unwrapped(raw: ReceivedMessage) -> ReceivedMessage:
+    """
+    Return *raw* with what was published in the place of its envelope; *raw* itself where there is none.
+
+    Attributes of the queue's message itself, such as why it was dead-lettered, stay.
+
+    Raises:
+        EnvelopeError: an attribute in the envelope cannot be read.
+    """
+    notification = read_envelope(raw.get("Body", ""))
+    if notification is None:
+        return raw
+    attributes = {**raw.get("MessageAttributes", {}), **notification.attributes}
+    return {**raw, "Body": notification.text, "MessageAttributes": attributes}
 
 
 def size_attribute(attributes: Mapping[str, WireAttribute]) -> str | None:

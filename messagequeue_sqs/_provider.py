@@ -182,7 +182,7 @@ class SQSConsumerProvider(RuntimeConsumerProvider):
         receives, calls = await self._clients.receives(queue), await self._clients.calls(queue)
         receives, calls = billed(self._watches, self._destination(topic), receives, calls)
         payloads = self._config.payloads
-        buckets = payloads.readable
+        envelopes, buckets = self._config.unwrap_sns, payloads.readable
         source = SQSSource(
             receives,
             calls,
@@ -190,7 +190,7 @@ class SQSConsumerProvider(RuntimeConsumerProvider):
             options,
             read_timeout=receive_timeout(self._config),
             verify_checksums=self._config.verify_checksums,
-            decode=Opening(buckets=buckets).decode if buckets else decode_message,
+            decode=Opening(envelopes=envelopes, buckets=buckets).decode if envelopes or buckets else decode_message,
         )
         store = await open_s3(self._clients, payloads, queue) if buckets else None
         self._queue = queue

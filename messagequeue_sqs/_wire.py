@@ -116,11 +116,11 @@ def received_size(raw: ReceivedMessage) -> int:
 
 def _check_options(message: EncodedMessage, fifo: bool) -> None:
     if message.ordering_key is not None:
-        _check_key("ordering_key", message.ordering_key)
+        check_key("ordering_key", message.ordering_key)
     elif fifo:
         raise InvalidMessageError("the queue is FIFO: pass ordering_key=... on every publish")
     if message.deduplication_key is not None:
-        _check_key("deduplication_key", message.deduplication_key)
+        check_key("deduplication_key", message.deduplication_key)
     delay = message.delay
     if delay is not None and not (0 <= delay <= _limits.DELAY_MAX and delay == int(delay)):
         raise InvalidMessageError(f"delay={delay!r}: SQS takes whole seconds from 0 to {_limits.DELAY_MAX}")
@@ -130,7 +130,8 @@ def _check_options(message: EncodedMessage, fifo: bool) -> None:
         )
 
 
-def _check_key(option: str, key: str) -> None:
+def check_key(option: str, key: str) -> None:
+    """Raise `InvalidMessageError` where SQS, and SNS with it, would refuse *key*."""
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise InvalidMessageError(
             f"{option}={key!r}: SQS takes 1 to {_limits.KEY_CHARS} printable ASCII characters without blanks"

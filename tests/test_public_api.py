@@ -22,7 +22,9 @@ import messagequeue.runtime
 import messagequeue.telemetry
 import messagequeue.testing
 import messagequeue_sqs
+import messagequeue_sqs.events
 import messagequeue_sqs.idempotency
+import messagequeue_sqs.sns
 
 PUBLIC = [
     messagequeue,
@@ -36,6 +38,8 @@ PUBLIC = [
     messagequeue.telemetry,
     messagequeue.testing,
     messagequeue_sqs,
+    messagequeue_sqs.events,
+    messagequeue_sqs.sns,
     messagequeue_sqs.idempotency,
 ]
 
@@ -163,7 +167,9 @@ def test_all_names_what_there_is(module: ModuleType) -> None:
     assert sorted(set(names)) == sorted(names)
 
 
-@pytest.mark.parametrize("module", [messagequeue, messagequeue_sqs], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [messagequeue, messagequeue_sqs, messagequeue_sqs.sns], ids=lambda module: module.__name__
+)
 def test_all_names_everything_that_is_public(module: ModuleType) -> None:
     """What the package imports from its private modules without an underscore is meant to be used, so it is listed."""
     submodules = {found.name for found in pkgutil.iter_modules(module.__path__)}

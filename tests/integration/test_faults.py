@@ -84,8 +84,8 @@ def config_for(stub: FaultStub, *, attempts: int = 1, region: str | None = None)
         queue_address=stub.endpoint,
         region=region,
         transport=TRANSPORT["now"],
-        connect_timeout=0.5,
-        read_timeout=0.5,
+        connect_timeout=1.5,  # a busy machine takes its time to answer
+        read_timeout=1.5,
         client_config=sdk,
         consume=ConsumeOptions(wait_time=1),
     )

@@ -1,4 +1,4 @@
-"""Large payloads against LocalStack's SQS and S3, looked at with plain boto3 and with Amazon's own Python client."""
+"""Large payloads over two SQS and one S3, looked at with plain boto3 and with Amazon's own client for Python."""
 
 from __future__ import annotations
 
@@ -71,15 +71,15 @@ def bucket(localstack_endpoint: str) -> Iterator[Bucket]:
 
 
 @pytest.fixture
-def peer(bucket: Bucket) -> Iterator[Any]:
+def peer(queues: Queues, bucket: Bucket) -> Iterator[Any]:
     """Amazon's extended client for Python, with a threshold of 256 KiB."""
-    client = extended_client(bucket.endpoint, bucket.client, bucket.name)
+    client = extended_client(queues.endpoint, bucket.client, bucket.name)
     yield client
     client.close()
 
 
-def config(bucket: Bucket, *, publish: PublishOptions = PublishOptions(), **payloads: Any) -> SQSConfig:
-    return SQSConfig(queue_address=bucket.endpoint, payloads=bucket.payloads(**payloads), publish=publish)
+def config(queues: Queues, bucket: Bucket, *, publish: PublishOptions = PublishOptions(), **payloads: Any) -> SQSConfig:
+    return SQSConfig(queue_address=queues.endpoint, payloads=bucket.payloads(**payloads), publish=publish)
 
 
 async def publish(settings: SQSConfig, url: str, *items: object, **options: Any) -> list[Receipt | PublishError]:
@@ -124,7 +124,7 @@ def receive(client: Any, url: str) -> dict[str, Any]:
 async def test_amazons_client_reads_what_we_publish(queues: Queues, bucket: Bucket, peer: Any, legacy: bool) -> None:
     """Body and attributes are the sender's; its delete gets a handle that SQS knows (EXT-01)."""
     url = queues.create(VisibilityTimeout=0)
-    settings = config(bucket, threshold=262_144, legacy=legacy)
+    settings = config(queues, bucket, threshold=262_144, legacy=legacy)
     [receipt] = await publish(settings, url, LARGE, attributes={"kind": "report"})
     [raw] = queues.receive(url)
     read = receive(peer, url)
@@ -150,7 +150,7 @@ async def test_we_read_what_amazons_client_sends(queues: Queues, bucket: Bucket,
     attributes = {"kind": {"DataType": "String", "StringValue": "report"}}
     peer.send_message(QueueUrl=url, MessageBody=LARGE, MessageAttributes=attributes)
     peer.send_message(QueueUrl=url, MessageBody="small")
-    consumed = await consume(config(bucket), url, 2)
+    consumed = await consume(config(queues, bucket), url, 2)
 
     found = {message.text: dict(message.attributes) for message in consumed.messages}
     assert found == {LARGE: {"kind": "report"}, "small": {}}
@@ -162,7 +162,7 @@ async def test_we_read_what_amazons_client_sends(queues: Queues, bucket: Bucket,
 async def test_amazons_client_gets_a_binary_body_as_base64_text(queues: Queues, bucket: Bucket, peer: Any) -> None:
     """As it would without S3, with the same mark (EXT-01)."""
     url = queues.create()
-    await publish(config(bucket, threshold=0), url, BINARY)
+    await publish(config(queues, bucket, threshold=0), url, BINARY)
     read = receive(peer, url)
 
     assert base64.b64decode(read["Body"], validate=True) == BINARY
@@ -182,7 +182,7 @@ async def test_large_bodies_of_every_kind_arrive_as_they_were_sent(
     url = queues.create(fifo=fifo)
     options: dict[str, Any] = {"ordering_key": "k"} if fifo else {}
     bodies: list[Any] = [os.urandom(2_000_000), LARGE * 8, BINARY, {"list": list(range(300_000))}, "small"]
-    settings = config(bucket, publish=PublishOptions(compression=compression))
+    settings = config(queues, bucket, publish=PublishOptions(compression=compression))
     results = await publish(settings, url, *bodies, **options)
     consumed = await consume(settings, url, len(bodies))
 
@@ -202,8 +202,8 @@ def _text(body: object) -> str:
 async def test_queue_that_takes_less_than_sqs_lowers_the_threshold(queues: Queues, bucket: Bucket) -> None:
     """A queue of before August 2025: what it would refuse goes to S3, without an option (EXT-12)."""
     url = queues.create(MaximumMessageSize=262_144)
-    results = await publish(config(bucket), url, "x" * 262_144, "x" * 262_145, "x" * 1_048_576)
-    consumed = await consume(config(bucket), url, 3)
+    results = await publish(config(queues, bucket), url, "x" * 262_144, "x" * 262_145, "x" * 1_048_576)
+    consumed = await consume(config(queues, bucket), url, 3)
 
     assert [type(result) for result in results] == [Receipt] * 3
     assert len(bucket.names()) == 2
@@ -214,7 +214,7 @@ async def test_queue_that_takes_less_than_sqs_lowers_the_threshold(queues: Queue
 async def test_refusal_of_such_a_queue_says_what_to_do_where_payloads_are_off(queues: Queues, bucket: Bucket) -> None:
     """The message is within SQS' limit, but above the queue's (EXT-12)."""
     url = queues.create(MaximumMessageSize=262_144)
-    [error] = await publish(SQSConfig(queue_address=bucket.endpoint), url, "x" * 300_000)
+    [error] = await publish(SQSConfig(queue_address=queues.endpoint), url, "x" * 300_000)
 
     assert isinstance(error, PublishError)
     assert "MaximumMessageSize" in str(error)
@@ -225,12 +225,12 @@ async def test_refusal_of_such_a_queue_says_what_to_do_where_payloads_are_off(qu
 async def test_objects_go_after_their_messages_where_that_is_asked(queues: Queues, bucket: Bucket) -> None:
     """And are there until then; by default they stay (EXT-03)."""
     url = queues.create()
-    await publish(config(bucket, threshold=0), url, "stays")
-    await consume(config(bucket), url, 1)
+    await publish(config(queues, bucket, threshold=0), url, "stays")
+    await consume(config(queues, bucket), url, 1)
     stays = bucket.names()
-    await publish(config(bucket, threshold=0), url, "goes", "goes, too")
+    await publish(config(queues, bucket, threshold=0), url, "goes", "goes, too")
     before = len(bucket.names())
-    consumed = await consume(config(bucket, delete=True), url, 2)
+    consumed = await consume(config(queues, bucket, delete=True), url, 2)
 
     assert before == 3
     assert len(consumed.messages) == 2
@@ -243,10 +243,10 @@ async def test_message_whose_object_is_gone_becomes_a_dead_letter_and_harms_no_o
 ) -> None:
     """It comes back, as after an exception, until its receives are used up (EXT-05)."""
     url = queues.create(dead_letters=2)
-    await publish(config(bucket, threshold=0), url, *(f"body {place}" for place in range(5)))
+    await publish(config(queues, bucket, threshold=0), url, *(f"body {place}" for place in range(5)))
     gone = next(key for key in bucket.names() if bucket.body(key) == b"body 3")
     bucket.client.delete_object(Bucket=bucket.name, Key=gone)
-    consumed = await consume(config(bucket), url, 6, retry_delay=0)
+    consumed = await consume(config(queues, bucket), url, 6, retry_delay=0)
     with_policy = json.loads(queues.attributes(url)["RedrivePolicy"])
     name = with_policy["deadLetterTargetArn"].rpartition(":")[2]
     dead = queues.client.get_queue_url(QueueName=name)["QueueUrl"]
@@ -261,8 +261,8 @@ async def test_message_whose_object_is_gone_becomes_a_dead_letter_and_harms_no_o
 async def test_leases_of_large_and_small_messages_are_kept_alike(queues: Queues, bucket: Bucket) -> None:
     """A handler of two and a half leases; each message is delivered once (EXT-06)."""
     url = queues.create(VisibilityTimeout=1)
-    await publish(config(bucket, threshold=1_000), url, "x" * 2_000, "small")
-    consumed = await consume(config(bucket), url, 2, seconds=2.5)
+    await publish(config(queues, bucket, threshold=1_000), url, "x" * 2_000, "small")
+    consumed = await consume(config(queues, bucket), url, 2, seconds=2.5)
 
     assert sorted(len(message.body) for message in consumed.messages) == [5, 2_000]
     assert [message.delivery_attempt for message in consumed.messages] == [1, 1]
@@ -275,7 +275,7 @@ async def test_bucket_that_is_not_there_fails_large_messages_alone(queues: Queue
     """The small one is sent; the large one's error names bucket and fault."""
     url = queues.create()
     payloads = S3Payloads(bucket="no-such-bucket-of-ours", address=bucket.endpoint, threshold=1_000)
-    settings = SQSConfig(queue_address=bucket.endpoint, payloads=payloads)
+    settings = SQSConfig(queue_address=queues.endpoint, payloads=payloads)
     small, large = await publish(settings, url, "small", "x" * 2_000)
 
     assert isinstance(small, Receipt)
@@ -293,8 +293,8 @@ async def test_one_message_of_a_batch_may_be_published_again_without_a_second_ob
     url = queues.create(fifo=True)
     item = Outgoing("x" * 2_000, ordering_key="ada", deduplication_key="o-1")
     for _ in range(2):
-        await publish(config(bucket, threshold=1_000), url, item)
-    consumed = await consume(config(bucket), url, 1)
+        await publish(config(queues, bucket, threshold=1_000), url, item)
+    consumed = await consume(config(queues, bucket), url, 1)
 
     assert len(bucket.names()) == 1
     assert [message.deduplication_key for message in consumed.messages] == ["o-1"]

@@ -172,7 +172,8 @@ class StoppingFacts:
         topic = await bench.new_topic()
         before = asyncio.all_tasks()
         await bench.publish(topic, "a")
-        worker = await bench.consume(topic, lambda _: asyncio.Event().wait())
+        # One slot: no receive is out, which would be torn down and may take the message along for a lease.
+        worker = await bench.consume(topic, lambda _: asyncio.Event().wait(), concurrency=1)
         await worker.until_begun(1)
         began = bench.now()
         worker.task.cancel()

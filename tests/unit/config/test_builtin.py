@@ -10,7 +10,7 @@ from messagequeue import Config, ConfigurationError, ConsumeOptions, find_provid
 from messagequeue._registry import unregister_provider
 from messagequeue._settings import option_fields
 
-PROVIDERS = ["memory", "noop", "sqs"]
+PROVIDERS = ["memory", "noop", "sns", "sqs"]
 
 
 @pytest.fixture(autouse=True)

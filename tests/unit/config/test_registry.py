@@ -84,7 +84,7 @@ def test_an_installed_provider_is_configured_like_the_built_in_ones(site: Site) 
 
 def test_the_built_in_providers_are_found_without_metadata(site: Site) -> None:
     """A source checkout works without being installed."""
-    assert site.registry.names() == ("embedded", "memory", "noop", "sqs")
+    assert site.registry.names() == ("embedded", "memory", "noop", "sns", "sqs")
     assert site.registry.find("noop").name == "noop"
 
 
@@ -93,7 +93,7 @@ def test_the_metadata_of_this_distribution_names_the_built_in_providers() -> Non
     points = {point.name for point in metadata.entry_points(group="messagequeue.providers")}
 
     assert {"embedded", "memory", "noop", "sqs"} <= points
-    assert {"embedded", "fake", "memory", "noop", "sqs"} <= set(provider_names())
+    assert {"embedded", "fake", "memory", "noop", "sns", "sqs"} <= set(provider_names())
     assert list(provider_names()) == sorted(provider_names())
 
 
@@ -102,10 +102,13 @@ def test_an_unknown_name_is_told_with_those_that_exist(site: Site) -> None:
     with pytest.raises(UnknownProviderError) as caught:
         site.registry.find("sqss")
 
-    assert str(caught.value) == "unknown provider 'sqss'; installed: embedded, memory, noop, sqs — did you mean 'sqs'?"
+    assert (
+        str(caught.value)
+        == "unknown provider 'sqss'; installed: embedded, memory, noop, sns, sqs — did you mean 'sqs'?"
+    )
     with pytest.raises(UnknownProviderError, match="did you mean 'sqs'"):
         site.registry.find("SQS")
-    with pytest.raises(UnknownProviderError, match=r"installed: embedded, memory, noop, sqs$"):
+    with pytest.raises(UnknownProviderError, match=r"installed: embedded, memory, noop, sns, sqs$"):
         site.registry.find("rabbitmq")
 
 
@@ -158,7 +161,7 @@ def test_an_entry_point_that_is_no_provider_names_its_distribution(site: Site, c
         site.registry.find("x")
 
     assert "distribution 'mq-x'" in str(caught.value)
-    assert site.registry.names() == ("embedded", "memory", "noop", "sqs", "x")
+    assert site.registry.names() == ("embedded", "memory", "noop", "sns", "sqs", "x")
 
 
 def test_two_distributions_with_one_name_are_both_named(site: Site) -> None:
