@@ -108,7 +108,7 @@ SENT = Instrument(
     "messaging.client.sent.messages",
     "counter",
     "{message}",
-    "Messages that publishers tried to send; `error.type` where that failed.",
+    "Messages that were sent, by how that ended; those that were refused before are not in it.",
     _OPERATION,
 )
 CONSUMED = Instrument(

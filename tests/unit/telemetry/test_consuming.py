@@ -584,3 +584,34 @@ def test_topics_of_one_consumer_are_told_apart():
         assert recording.total(consumed, messaging__destination__name="bulk") == 1
 
     run_virtual(main())
+
+
+@pytest.mark.parametrize(
+    ("given", "carried", "parent"),
+    [
+        ({"traceparent": OTHER}, "00-" + "1" * 32 + "-" + "2" * 16 + "-01", OTHER_SPAN),
+        ({"traceparent": "00-zz"}, OTHER, OTHER_SPAN),
+        ({}, OTHER, OTHER_SPAN),
+        ({}, "00-zz", None),
+        ({}, None, None),
+    ],
+)
+def test_what_a_broker_carried_is_read_where_the_attributes_name_no_span(
+    given: Mapping[str, str], carried: str | None, parent: int | None
+):
+    """The attributes are the publisher's own word, and win; what cannot be read is no parent (TEL-05)."""
+    recording = Recording()
+
+    async def main() -> None:
+        telemetry = recording.telemetry.consumer(Destination(system="x", name="o"), carried=lambda message: carried)
+        source = ScriptedSource()
+        source.put(message("x", topic="orders", attributes=given))
+        consumer = RuntimeConsumer("orders", source, nothing, ConsumeOptions(), telemetry=telemetry)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(consumer.consume())
+            await asyncio.sleep(1)
+            consumer.stop()
+
+        assert parent_of(recording.span("process")) == parent
+
+    run_virtual(main())

@@ -485,3 +485,25 @@ def test_a_publish_that_is_thrown_away_does_no_harm(caplog: pytest.LogCaptureFix
     run_virtual(main())
     assert attributes(recording.span("send"), "error.type") == ("cancelled",)
     assert [record for record in caplog.records if record.name.startswith("opentelemetry")] == []
+
+
+def test_what_was_refused_here_is_not_counted_as_sent():
+    """Of many, some are refused by checks and some by the broker, with the same word: the latter alone were sent."""
+    recording = Recording()
+
+    async def main() -> None:
+        sender = ScriptedSender(max_size=100)
+        sender.script("send", {1: PublishError("no", code=ErrorCode.INVALID)})
+        publisher = ObservedPublisher(
+            "orders", sender, recording.telemetry.publisher(Destination(system="x", name="o"))
+        )
+        bad = Outgoing("x", ordering_key="")
+        results = await publisher.publish_many(["fine", "refused by the broker", bad, bad, "x" * 200])
+        await publisher.stop()
+
+        assert [isinstance(result, Receipt) for result in results] == [True, False, False, False, False]
+        sent = recording.metrics()["messaging.client.sent.messages"]
+        kinds = {dict(labels).get("error.type"): count for labels, count in sent.items()}
+        assert kinds == {None: 1, "invalid": 1}
+
+    run_virtual(main())
