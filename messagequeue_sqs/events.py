@@ -83,9 +83,10 @@ def notification(message: Message) -> Notification | None:
     """
     body = message.raw.get("Body") if isinstance(message.raw, Mapping) else None
     try:
-        return read_envelope(body if isinstance(body, str) else message.body.decode(errors="replace"))
+        found = read_envelope(body if isinstance(body, str) else message.body.decode(errors="replace"))
     except EnvelopeError:
         return None
+    return None if found is None else found.notification
 
 
 def bridge_event(message: Message) -> BridgeEvent | None:
@@ -120,7 +121,7 @@ def _content(message: Message) -> Any:
     try:
         text = message.text
         wrapped = read_envelope(text)
-        return json.loads(text if wrapped is None else wrapped.text)
+        return json.loads(text if wrapped is None else wrapped.notification.text)
     except (ValueError, RecursionError):
         return None
 

@@ -147,6 +147,16 @@ def test_message_says_where_it_came_from() -> None:
     assert message.raw == received(body)
 
 
+def test_notification_has_the_attributes_that_a_handler_gets() -> None:
+    """Values, and not the form in which they travel."""
+    given = {"n": {"Type": "Number", "Value": "1.50"}, "b": {"Type": "Binary", "Value": "AP8="}}
+    message = opened(envelope(MessageAttributes=given))
+    found = events.notification(message)
+
+    assert found is not None
+    assert dict(found.attributes) == dict(message.attributes) == {"n": "1.50", "b": b"\x00\xff"}
+
+
 def test_attributes_of_the_queues_own_message_stay() -> None:
     """A dead letter says why it is one, around an envelope that it kept."""
     reason = {"messagequeue.dead_letter_reason": {"DataType": "String", "StringValue": "no"}}
