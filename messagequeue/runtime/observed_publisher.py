@@ -22,6 +22,7 @@ from ..driver import EncodedMessage, Sender
 from ..telemetry import PublisherTelemetry, Sending
 from .answers import Outcome
 from .batching import Batch
+from .lines import Place
 from .prepare import Preparer, Stage, Terms, stages_of
 from .publisher import RuntimePublisher
 from .waiting import Entry, PendingReceipt, Waiter
@@ -88,6 +89,11 @@ class ObservedPublisher(RuntimePublisher):
         # Its task was begun by whoever happened to publish before: the messages are of others, too.
         with self._telemetry.request([entry.message for entry in batch.items]):
             await super()._send(batch)
+
+    def _finish(self, batch: Batch[Entry], outcomes: list[Outcome], *, retries: int) -> None:
+        super()._finish(batch, outcomes, retries=retries)
+        over = zip(batch.items, outcomes, strict=True)
+        self._telemetry.sent([result for entry, result in over if entry.place is not Place.HELD])
 
     def _withdraw(self, entry: Entry) -> None:
         super()._withdraw(entry)

@@ -31,6 +31,8 @@ ORDERING_KEY = "messagequeue.ordering_key"
 DELIVERY_ATTEMPT = "messagequeue.delivery_attempt"
 FAILED_COUNT = "messagequeue.batch.failed_count"
 
+#: What the end of an operation is called in `error.type` whose caller, or whose loop, did not wait for it.
+CANCELLED = "cancelled"
 #: What is neither of ours nor one of the first `MOST_ERROR_TYPES` foreign exceptions, in `error.type` of metrics.
 OTHER_ERROR = "_OTHER"
 MOST_ERROR_TYPES = 50
@@ -106,7 +108,7 @@ SENT = Instrument(
     "messaging.client.sent.messages",
     "counter",
     "{message}",
-    "Messages that publishers tried to send; `error.type` where that failed.",
+    "Messages that were sent, by how that ended; those that were refused before are not in it.",
     _OPERATION,
 )
 CONSUMED = Instrument(

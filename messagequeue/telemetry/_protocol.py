@@ -94,6 +94,10 @@ class PublisherTelemetry(Protocol):
         """Return what surrounds the call that sends *messages*, which are of different publishes."""
         ...
 
+    def sent(self, results: Sequence[Receipt | PublishError], /) -> None:
+        """Messages were sent, each with its result; one that is sent once more is told of afterwards."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Received:

@@ -135,8 +135,8 @@ class OtelSettling:
         topic, span, kind = self._topic, self._call.span, None
         errors = [result] if isinstance(result, BaseException) else [error for error in result if error is not None]
         if errors:
-            kind = "cancelled" if isinstance(errors[0], asyncio.CancelledError) else error_type(errors[0])
-            topic.fail(span, errors[0], kind)
+            kind = error_type(errors[0])
+            topic.fail(span, errors[0])
             if not isinstance(result, BaseException) and len(result) > 1:
                 span.set_attribute(FAILED_COUNT, len(errors))
         topic.meters.duration.record(self._call.end(), topic.series(self._operation, kind).attributes)

@@ -10,7 +10,6 @@ The context of the PRODUCER goes with the message.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -19,20 +18,25 @@ from opentelemetry import context as current
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
-from ..._errors import ErrorCode, PublishError
+from ..._errors import PublishError
 from ..._message import Receipt
 from ...driver import EncodedMessage
-from .._names import CONTEXT_SKIPPED, CREATE, FAILED_COUNT, MESSAGE_COUNT, MESSAGE_ID, ORDERING_KEY, SEND, SENT
+from .._names import (
+    CONTEXT_SKIPPED,
+    CREATE,
+    FAILED_COUNT,
+    MESSAGE_COUNT,
+    MESSAGE_ID,
+    ORDERING_KEY,
+    SEND,
+    SENT,
+)
 from .._protocol import TraceContext
 from ._propagation import Propagation, span_context, traceparent_of, within
 from ._topic import Current, Topic, error_type, with_span
 
 #: Which `OtelSending` the code that runs now belongs to.
 _SENDING = current.create_key("messagequeue-sending")
-
-#: Errors of messages that were refused here and never reached the broker; it may give some of them, too.
-_LOCAL = frozenset({str(code) for code in (ErrorCode.TOO_LARGE, ErrorCode.INVALID, ErrorCode.ENCODE,
-                                           ErrorCode.UNSUPPORTED, ErrorCode.CLOSED)})  # fmt: skip
 
 
 class OtelPublisher:
@@ -71,16 +75,20 @@ class OtelPublisher:
             context = within(traceparent, context)
         return Current(context)
 
+    def sent(self, results: Sequence[Receipt | PublishError], /) -> None:
+        kinds = Counter(None if isinstance(result, Receipt) else error_type(result) for result in results)
+        for kind, count in kinds.items():
+            self._topic.count(SENT, count, self._topic.series(SEND, kind))
+
 
 class OtelSending:
     """One call of a publisher."""
 
-    __slots__ = ("_handed_over", "_many", "_span", "_timed", "_topic")
+    __slots__ = ("_many", "_span", "_timed", "_topic")
 
     def __init__(self, topic: Topic, *, many: bool) -> None:
         self._topic = topic
         self._many = many
-        self._handed_over = 0
         creates = many and topic.choices.create_spans
         self._timed = topic.begin(SEND, SpanKind.CLIENT if creates else SpanKind.PRODUCER)
         self._span = self._timed.span
@@ -98,7 +106,6 @@ class OtelSending:
 
     def creating(self, message: EncodedMessage, now: Context) -> Context:
         """Return the context that *message* takes with it."""
-        self._handed_over += 1
         attributes = {} if message.ordering_key is None else {ORDERING_KEY: message.ordering_key}
         if not self._many:
             self._span.set_attributes(attributes)
@@ -118,34 +125,18 @@ class OtelSending:
         elif isinstance(result, Receipt):
             kind = None
             self._span.set_attribute(MESSAGE_ID, result.message_id)
-            self._count(1, None)
         else:
             kind = self._many_ended(result)
         self._topic.meters.duration.record(self._timed.end(), self._topic.series(SEND, kind).attributes)
 
-    def _failed(self, error: BaseException) -> str:
-        kind = "cancelled" if isinstance(error, asyncio.CancelledError) else error_type(error)
-        self._topic.fail(self._span, error, kind)
-        if kind != "cancelled":
-            self._count(self._handed_over, kind)
-        return kind
-
     def _many_ended(self, results: Sequence[Receipt | PublishError]) -> str | None:
-        errors = Counter(error_type(result) for result in results if not isinstance(result, Receipt))
-        failed = errors.total()
+        errors = [result for result in results if not isinstance(result, Receipt)]
         self._span.set_attribute(MESSAGE_COUNT, len(results))
-        first = next((result for result in results if not isinstance(result, Receipt)), None)
-        if first is not None:
-            self._span.set_attribute(FAILED_COUNT, failed)
-            self._topic.fail(self._span, first)
-        self._count(len(results) - failed, None)
-        refused = len(results) - self._handed_over
-        for kind, count in sorted(errors.items(), key=lambda item: item[0] not in _LOCAL):
-            here = min(count, refused) if kind in _LOCAL else 0
-            refused -= here
-            self._count(count - here, kind)
-        return None if first is None else error_type(first)
+        if not errors:
+            return None
+        self._span.set_attribute(FAILED_COUNT, len(errors))
+        return self._failed(errors[0])
 
-    def _count(self, messages: int, kind: str | None) -> None:
-        if messages > 0:
-            self._topic.count(SENT, messages, self._topic.series(SEND, kind))
+    def _failed(self, error: BaseException) -> str:
+        self._topic.fail(self._span, error)
+        return error_type(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Token
@@ -17,6 +18,7 @@ from opentelemetry.util.types import AttributeValue
 
 from ..._errors import MessageQueueError
 from .._names import (
+    CANCELLED,
     CLIENT_ID,
     ERROR_TYPE,
     MOST_ERROR_TYPES,
@@ -169,6 +171,8 @@ def error_type(error: BaseException) -> str:
     """Return what an error is called: its code where it is one of ours, else its class; never its text."""
     if isinstance(error, MessageQueueError):
         return str(error.code)
+    if isinstance(error, asyncio.CancelledError | GeneratorExit):
+        return CANCELLED
     kind = type(error)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from messagequeue import (
 )
 from messagequeue.driver import Delivery, LeaseSource
 from messagequeue.embedded import MemoryConsumerProvider, MemoryPublisherProvider
+from messagequeue.priority import new_priority_consumer
 from messagequeue.runtime import RuntimeConsumer
 from messagequeue.telemetry import OUTCOMES, Destination
 from messagequeue.testing import ScriptedSource, message, run_virtual
@@ -504,5 +506,112 @@ def test_messages_that_publishing_fails_for_are_errors_of_theirs_alone():
         await consume(recording, source, handler)
 
         assert attributes(recording.span("process"), "error.type") == ("throttled",)
+
+    run_virtual(main())
+
+
+class Opening(ScriptedSource):
+    """A source whose messages have to be opened."""
+
+    def opening(self, handler: Any, /) -> Any:
+        async def opened(message: Message) -> None:
+            await handler(replace(message, body=message.body.upper()))
+
+        return opened
+
+
+@pytest.mark.parametrize("lists", [False, True], ids=["one", "list"])
+def test_a_source_that_opens_messages_does_so_with_telemetry(lists: bool):
+    """What a provider asks for beyond the plain protocol is passed through."""
+    recording = Recording()
+    source = Opening()
+    source.put("a", "b")
+    seen: list[str] = []
+
+    async def handle(message: Message) -> None:
+        seen.append(message.text)
+
+    async def handle_all(messages: Any) -> None:
+        seen.extend(message.text for message in messages)
+
+    async def main() -> None:
+        await consume(recording, source, BatchHandler(handle_all) if lists else handle)
+
+        assert seen == ["A", "B"]
+        assert source.settled == ["m1", "m2"]
+        assert len(recording.spans("process")) == (1 if lists else 2)
+
+    run_virtual(main())
+
+
+def test_a_dead_lettered_message_has_a_span_of_its_own_kind():
+    """The call is a settlement by its type, and in the trace of its message."""
+    recording = Recording()
+    source = ScriptedSource()
+    source.put(message("x", topic="orders", id="m1", attributes={"traceparent": OTHER}))
+
+    async def handler(message: Message) -> None:
+        raise DeadLetter("no hope") from KeyError("x")
+
+    async def main() -> None:
+        await consume(recording, source, handler)
+
+        buried = recording.span("dead_letter orders")
+        assert source.dead == [("m1", "no hope")]
+        assert attributes(buried, "messaging.operation.type", "messaging.message.id") == ("settle", "m1")
+        assert (trace_of(buried), parent_of(buried)) == (OTHER_TRACE, OTHER_SPAN)
+
+    run_virtual(main())
+
+
+def test_topics_of_one_consumer_are_told_apart():
+    """A consumer over several topics has the series and spans of each."""
+    recording = Recording()
+
+    async def main() -> None:
+        async with memory(recording) as bench:
+            for topic in ("urgent", "bulk"):
+                await (await bench.publisher(topic)).publish("x")
+            consumer = await new_priority_consumer(bench.consumers, ["urgent", "bulk"], nothing, wait_time=1)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(consumer.consume())
+                await asyncio.sleep(3)
+                consumer.stop()
+
+        assert [span.name for span in recording.spans("process")] == ["process urgent", "process bulk"]
+        consumed = "messaging.client.consumed.messages"
+        assert recording.total(consumed, messaging__destination__name="urgent") == 1
+        assert recording.total(consumed, messaging__destination__name="bulk") == 1
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize(
+    ("given", "carried", "parent"),
+    [
+        ({"traceparent": OTHER}, "00-" + "1" * 32 + "-" + "2" * 16 + "-01", OTHER_SPAN),
+        ({"traceparent": "00-zz"}, OTHER, OTHER_SPAN),
+        ({}, OTHER, OTHER_SPAN),
+        ({}, "00-zz", None),
+        ({}, None, None),
+    ],
+)
+def test_what_a_broker_carried_is_read_where_the_attributes_name_no_span(
+    given: Mapping[str, str], carried: str | None, parent: int | None
+):
+    """The attributes are the publisher's own word, and win; what cannot be read is no parent (TEL-05)."""
+    recording = Recording()
+
+    async def main() -> None:
+        telemetry = recording.telemetry.consumer(Destination(system="x", name="o"), carried=lambda message: carried)
+        source = ScriptedSource()
+        source.put(message("x", topic="orders", attributes=given))
+        consumer = RuntimeConsumer("orders", source, nothing, ConsumeOptions(), telemetry=telemetry)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(consumer.consume())
+            await asyncio.sleep(1)
+            consumer.stop()
+
+        assert parent_of(recording.span("process")) == parent
 
     run_virtual(main())

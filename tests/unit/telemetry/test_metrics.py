@@ -228,6 +228,8 @@ def test_a_publisher_tells_what_is_pending_and_what_was_resent():
         stop()
         await publisher.stop()
         assert recording.total("messagequeue.publisher.resent") == 1
+        [(labels, sent)] = recording.metrics()["messaging.client.sent.messages"].items()
+        assert (sent, dict(labels).get("error.type")) == (2, None)  # by how each ended
 
     run_virtual(main())
 

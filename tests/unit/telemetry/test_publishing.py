@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 
 import pytest
-from opentelemetry import baggage
+from opentelemetry import baggage, trace
 from opentelemetry import context as current
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
 
-from messagequeue import ErrorCode, InvalidMessageError, Message, Outgoing, PublishError, PublishOptions, Receipt
+from messagequeue import (
+    ErrorCode,
+    InvalidMessageError,
+    Message,
+    Outgoing,
+    Publish,
+    PublishError,
+    PublishOptions,
+    Receipt,
+)
 from messagequeue.driver import Capabilities, EncodedMessage
+from messagequeue.middleware import with_middleware
 from messagequeue.runtime.observed_publisher import ObservedPublisher
 from messagequeue.telemetry import Destination
 from messagequeue.testing import ScriptedSender, run_virtual
@@ -423,5 +434,76 @@ def test_ordering_and_batching_are_as_without_telemetry():
 
         assert [message.body for message in sender.sent] == [str(n) for n in range(10)]
         assert len([call for call in sender.calls if call.action == "send"]) == 1
+
+    run_virtual(main())
+
+
+def test_middleware_is_within_the_callers_trace():
+    """Each message passes alone, in a task of its own, and still is a child of the span that published it."""
+    recording = Recording()
+
+    def slow(publish: Publish) -> Publish:
+        async def wrapped(item: Outgoing) -> Receipt:
+            await asyncio.sleep(0.1)
+            return await publish(item)
+
+        return wrapped
+
+    async def main() -> None:
+        async with memory(recording) as bench:
+            publisher = with_middleware(await bench.publisher(), slow)
+            with recording.tracer.start_as_current_span("one"):
+                await publisher.publish("a")
+            with recording.tracer.start_as_current_span("many"):
+                await publisher.publish_many(["b", "c"])
+            await publisher.stop()
+
+        sends = recording.spans("send")
+        parents = [identity(recording.span("one"))] + [identity(recording.span("many"))] * 2
+        assert [parent_of(span) for span in sends] == parents
+
+    run_virtual(main())
+
+
+def test_a_publish_that_is_thrown_away_does_no_harm(caplog: pytest.LogCaptureFixture):
+    """Closed in another context than it ran in, as by the end of its loop, it leaves that context as it is."""
+    recording = Recording()
+
+    async def main() -> None:
+        sender = ScriptedSender()
+        sender.takes("send", 1)
+        publisher = ObservedPublisher(
+            "orders", sender, recording.telemetry.publisher(Destination(system="x", name="o"))
+        )
+        work = publisher.publish("a")
+        contextvars.copy_context().run(work.send, None)
+        with recording.tracer.start_as_current_span("other") as other:
+            work.close()
+            assert trace.get_current_span() is other
+        await publisher.stop()
+
+    run_virtual(main())
+    assert attributes(recording.span("send"), "error.type") == ("cancelled",)
+    assert [record for record in caplog.records if record.name.startswith("opentelemetry")] == []
+
+
+def test_what_was_refused_here_is_not_counted_as_sent():
+    """Of many, some are refused by checks and some by the broker, with the same word: the latter alone were sent."""
+    recording = Recording()
+
+    async def main() -> None:
+        sender = ScriptedSender(max_size=100)
+        sender.script("send", {1: PublishError("no", code=ErrorCode.INVALID)})
+        publisher = ObservedPublisher(
+            "orders", sender, recording.telemetry.publisher(Destination(system="x", name="o"))
+        )
+        bad = Outgoing("x", ordering_key="")
+        results = await publisher.publish_many(["fine", "refused by the broker", bad, bad, "x" * 200])
+        await publisher.stop()
+
+        assert [isinstance(result, Receipt) for result in results] == [True, False, False, False, False]
+        sent = recording.metrics()["messaging.client.sent.messages"]
+        kinds = {dict(labels).get("error.type"): count for labels, count in sent.items()}
+        assert kinds == {None: 1, "invalid": 1}
 
     run_virtual(main())
