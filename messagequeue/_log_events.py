@@ -279,7 +279,11 @@ PAYLOADS_LEFT = Event(
     "payload.left", "sqs", WARNING, ("topic", "count"), "Bodies of settled messages could not be deleted from S3."
 )
 QUEUE_POLICY = Event(
-    "sns.queue_policy", "sns", INFO, ("topic", "queue"), "A queue's policy was changed to let a topic send to it."
+    "sns.queue_policy",
+    "sns",
+    INFO,
+    ("topic", "queue"),
+    "A queue's policy was changed: a topic may send to it, or no longer.",
 )
 CLOCK_WRONG = Event("clock.wrong", "sqs", WARNING, ("difference",), "The machine's clock is not DynamoDB's.")
 

@@ -17,6 +17,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 from ._api import WireAttribute
@@ -39,7 +40,7 @@ class Notification:
         topic_arn: The topic it was published to.
         message_id: SNS' name of it; the queue's message has one of its own.
         text: What was published.
-        attributes: What was published with it, in the form of SQS.
+        attributes: What was published with it; numbers as their text, binary ones as bytes.
         subject: Its subject, or None.
         published_at: When SNS took it, with time zone.
         sequence_number: Its place in its sequence, of FIFO topics; else None.
@@ -48,15 +49,23 @@ class Notification:
     topic_arn: str
     message_id: str
     text: str
-    attributes: Mapping[str, WireAttribute]
+    attributes: Mapping[str, str | bytes]
     published_at: datetime
     subject: str | None = None
     sequence_number: str | None = None
 
 
-def read_envelope(body: str) -> Notification | None:
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A notification, and its attributes in the form of SQS."""
+
+    notification: Notification
+    attributes: Mapping[str, WireAttribute]
+
+
+def read_envelope(body: str) -> Envelope | None:
     """
-    Return the notification that *body* is; None for anything else.
+    Return what *body* is the envelope of; None for anything else.
 
     Raises:
         EnvelopeError: it is one, but an attribute in it cannot be read.
@@ -73,20 +82,24 @@ def read_envelope(body: str) -> Notification | None:
     if not all(isinstance(shape.get(name), str) for name in _TEXTS) or not _TOPIC_ARN.fullmatch(shape["TopicArn"]):
         return None
     moment = _moment(shape["Timestamp"])
-    return None if moment is None else _notification(shape, moment)
+    return None if moment is None else _envelope(shape, moment)
 
 
-def _notification(shape: Mapping[str, Any], moment: datetime) -> Notification:
+def _envelope(shape: Mapping[str, Any], moment: datetime) -> Envelope:
     given = shape.get("MessageAttributes")
-    return Notification(
+    wire = {name: _attribute(name, value) for name, value in given.items()} if isinstance(given, dict) else {}
+    notification = Notification(
         shape["TopicArn"],
         shape["MessageId"],
         shape["Message"],
-        {name: _attribute(name, value) for name, value in given.items()} if isinstance(given, dict) else {},
+        MappingProxyType(
+            {name: value.get("BinaryValue", value.get("StringValue", "")) for name, value in wire.items()}
+        ),
         moment,
         _text(shape.get("Subject")),
         _text(shape.get("SequenceNumber")),
     )
+    return Envelope(notification, wire)
 
 
 def _attribute(name: str, given: object) -> WireAttribute:

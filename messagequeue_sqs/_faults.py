@@ -173,6 +173,8 @@ _CODES: dict[str, Fault] = {
     "InvalidParameterValue": _INVALID,
     "InvalidParameterCombination": _INVALID,
     "InvalidParameter": _INVALID,
+    "ParameterValueInvalid": _INVALID,
+    "ConcurrentAccess": _BUSY,
     "FilterPolicyLimitExceeded": _INVALID,
     "SubscriptionLimitExceeded": _INVALID,
     "InvalidQueryParameter": _INVALID,

@@ -19,6 +19,8 @@ OLDER_QUEUE_MESSAGE_BYTES: Final = 262_144
 #: Bytes: MaximumMessageSize of an SNS topic that was not told otherwise, and of all messages of one PublishBatch; it
 #: can be raised to that of SQS.  SNS API Reference, PublishBatch; guide, "Publishing large messages".
 TOPIC_MESSAGE_BYTES: Final = 262_144
+#: Characters of an SNS topic's name, `.fifo` included, at most.  SNS API Reference, CreateTopic.
+TOPIC_NAME_CHARS: Final = 256
 #: Bytes: the smallest MaximumMessageSize that a queue may be set to.
 QUEUE_MESSAGE_BYTES_MIN: Final = 1_024
 #: Seconds.  A message is kept at least this long ...

@@ -99,11 +99,11 @@ def unwrapped(raw: ReceivedMessage) -> ReceivedMessage:
     Raises:
         EnvelopeError: an attribute in the envelope cannot be read.
     """
-    notification = read_envelope(raw.get("Body", ""))
-    if notification is None:
+    envelope = read_envelope(raw.get("Body", ""))
+    if envelope is None:
         return raw
-    attributes = {**raw.get("MessageAttributes", {}), **notification.attributes}
-    return {**raw, "Body": notification.text, "MessageAttributes": attributes}
+    attributes = {**raw.get("MessageAttributes", {}), **envelope.attributes}
+    return {**raw, "Body": envelope.notification.text, "MessageAttributes": attributes}
 
 
 def size_attribute(attributes: Mapping[str, WireAttribute]) -> str | None:

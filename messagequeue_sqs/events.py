@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote_plus
 
+from messagequeue._errors import DecodeError
 from messagequeue._message import Message
 
 from ._envelope import EnvelopeError, Notification, read_envelope
@@ -82,9 +83,10 @@ def notification(message: Message) -> Notification | None:
     """
     body = message.raw.get("Body") if isinstance(message.raw, Mapping) else None
     try:
-        return read_envelope(body if isinstance(body, str) else message.body.decode(errors="replace"))
+        found = read_envelope(body if isinstance(body, str) else message.body.decode(errors="replace"))
     except EnvelopeError:
         return None
+    return None if found is None else found.notification
 
 
 def bridge_event(message: Message) -> BridgeEvent | None:
@@ -97,13 +99,13 @@ def s3_events(message: Message) -> list[S3Event]:
     Return the events of S3 in *message*; none for the test event that S3 sends when notifications are set up.
 
     Raises:
-        ValueError: it is no event of S3.
+        DecodeError: it is no event of S3; raised by a handler, `ConsumeOptions.undecodable` decides what becomes of it.
 
     Source: S3 guide, "Event message structure" (keys are URL-encoded) and "Using EventBridge" (keys are not).
     """
     shape = _content(message)
     bridge = _bridge_event(shape)
-    if bridge is not None and bridge.source == "aws.s3":
+    if bridge is not None and bridge.source == "aws.s3" and _names_object(bridge.detail):
         return [_from_bridge(bridge)]
     if isinstance(shape, dict):
         records = shape.get("Records")
@@ -111,7 +113,7 @@ def s3_events(message: Message) -> list[S3Event]:
             return [_from_record(record) for record in records]
         if shape.get("Event") == "s3:TestEvent":
             return []
-    raise ValueError(f"message {message.id} is no event of S3")
+    raise DecodeError(f"message {message.id} is no event of S3", topic=message.topic, about=message)
 
 
 def _content(message: Message) -> Any:
@@ -119,7 +121,7 @@ def _content(message: Message) -> Any:
     try:
         text = message.text
         wrapped = read_envelope(text)
-        return json.loads(text if wrapped is None else wrapped.text)
+        return json.loads(text if wrapped is None else wrapped.notification.text)
     except (ValueError, RecursionError):
         return None
 
@@ -146,9 +148,13 @@ def _bridge_event(shape: Any) -> BridgeEvent | None:
 
 
 def _is_s3_record(record: object) -> bool:
-    if not isinstance(record, dict) or record.get("eventSource") != "aws:s3" or not isinstance(record.get("s3"), dict):
+    return isinstance(record, dict) and record.get("eventSource") == "aws:s3" and _names_object(record.get("s3"))
+
+
+def _names_object(shape: object) -> bool:
+    if not isinstance(shape, dict):
         return False
-    bucket, item = record["s3"].get("bucket"), record["s3"].get("object")
+    bucket, item = shape.get("bucket"), shape.get("object")
     named = isinstance(bucket, dict) and isinstance(bucket.get("name"), str)
     return named and isinstance(item, dict) and isinstance(item.get("key"), str)
 
@@ -169,13 +175,11 @@ def _from_record(record: Mapping[str, Any]) -> S3Event:
 
 
 def _from_bridge(event: BridgeEvent) -> S3Event:
-    bucket, item = event.detail.get("bucket"), event.detail.get("object")
-    if not isinstance(bucket, dict) or not isinstance(item, dict):
-        raise ValueError(f"event {event.id} of S3 names no object")
+    item = event.detail["object"]
     return S3Event(
         event.detail_type,
-        str(bucket.get("name", "")),
-        str(item.get("key", "")),
+        event.detail["bucket"]["name"],
+        item["key"],
         _count(item.get("size")),
         _text(item.get("etag")),
         _text(item.get("version-id")),

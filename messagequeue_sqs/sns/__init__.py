@@ -6,6 +6,6 @@ Topics are not consumed: each consumer has a queue of its own, subscribed to the
 
 from ._config import SNSConfig
 from ._provider import PROVIDER, SNSPublisherProvider
-from ._subscribing import Subscription, subscribe
+from ._subscribing import Subscription, subscribe, unsubscribe
 
-__all__ = ["PROVIDER", "SNSConfig", "SNSPublisherProvider", "Subscription", "subscribe"]
+__all__ = ["PROVIDER", "SNSConfig", "SNSPublisherProvider", "Subscription", "subscribe", "unsubscribe"]

@@ -46,6 +46,8 @@ class SnsApi(Protocol):
 
     async def set_subscription_attribute(self, subscription_arn: str, name: str, value: str, /) -> None: ...
 
+    async def unsubscribe(self, subscription_arn: str, /) -> None: ...
+
 
 class QueueApi(Protocol):
     """One region's SQS, for who may change a queue.  Raises `_faults.CallError`."""

@@ -11,10 +11,13 @@ from .._queue import Queue
 from ._api import PublishEntry
 from ._topic import Topic
 
+#: Account and name of a topic that nobody has: account numbers have no such value.
+_NOBODY = "000000000000:messagequeue-ping"
 
-async def open_sns(clients: Clients, address: str | None, topic: Topic) -> BotoSns:
-    """Return the SNS of the topic's region; its client is opened with the first call."""
-    return BotoSns(await clients.other("sns", address, topic.region))
+
+async def open_sns(clients: Clients, address: str | None, topic: Topic | None) -> BotoSns:
+    """Return the SNS of the topic's region, of the ambient one without a topic; opened with the first call."""
+    return BotoSns(await clients.other("sns", address, None if topic is None else topic.region))
 
 
 async def open_queues(clients: Clients, address: str | None, queue: Queue) -> BotoQueues:
@@ -28,10 +31,16 @@ class BotoSns:
     def __init__(self, client: Any) -> None:
         client.meta.events.register("before-send.sns", stream_large_body)
         self._calls = SdkCalls(client)
+        self._place = f"arn:{client.meta.partition}:sns:{client.meta.region_name}"
 
     @property
     def endpoint(self) -> str:
         return self._calls.endpoint
+
+    @property
+    def nobodys_topic(self) -> str:
+        """The ARN, in this region, of a topic that nobody has."""
+        return f"{self._place}:{_NOBODY}"
 
     async def publish_batch(self, topic_arn: str, entries: Sequence[PublishEntry], /) -> BatchAnswer:
         answer: Any = await self._calls.call(
@@ -80,6 +89,9 @@ class BotoSns:
             AttributeName=name,
             AttributeValue=value,
         )
+
+    async def unsubscribe(self, subscription_arn: str, /) -> None:
+        await self._calls.call("unsubscribe", subscription_arn, SubscriptionArn=subscription_arn)
 
 
 class BotoQueues:

@@ -30,6 +30,23 @@ def merged_policy(policy: str | None, *, queue_arn: str, topic_arn: str) -> str 
     return json.dumps({**shape, "Statement": [*others, wanted]}, separators=(",", ":"))
 
 
+def reduced_policy(policy: str | None, *, queue_arn: str, topic_arn: str) -> str | None:
+    """
+    Return the policy of a queue without the statement that `merged_policy()` adds, "" where nothing is left of it.
+
+    None where it is not there; one that says the same, but that somebody else wrote, stays.
+
+    Raises:
+        ConfigurationError: *policy* cannot be read.
+    """
+    ours = _statement(queue_arn, topic_arn)
+    shape, statements = _read(policy)
+    others = [statement for statement in statements if not _is_ours(statement, ours)]
+    if len(others) == len(statements):
+        return None
+    return json.dumps({**shape, "Statement": others}, separators=(",", ":")) if others else ""
+
+
 def _statement(queue_arn: str, topic_arn: str) -> dict[str, Any]:
     # Source: SNS developer guide, "Give permission to the Amazon SNS topic to send messages to the Amazon SQS queue".
     name = hashlib.sha256(topic_arn.encode()).hexdigest()[:16]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import NoReturn
+from urllib.parse import urlsplit
 
 from messagequeue._errors import ConfigurationError, ErrorCode, MessageQueueError
 from messagequeue.driver import ProviderSpec, Sender
@@ -51,7 +52,10 @@ class SNSPublisherProvider(RuntimePublisherProvider):
         if not topic:
             return Destination(system=_SYSTEM, name="")
         found = parse_topic_arn(topic)
-        return Destination(system=_SYSTEM, name=found.name, details={_ARN: found.arn})
+        parts = urlsplit(self._config.topic_address or "")
+        return Destination(
+            system=_SYSTEM, name=found.name, address=parts.hostname, port=parts.port, details={_ARN: found.arn}
+        )
 
     async def _open_sender(self, topic: str) -> Sender:
         found, config = parse_topic_arn(topic), self._config
@@ -71,20 +75,21 @@ class SNSPublisherProvider(RuntimePublisherProvider):
 
     async def _ping(self) -> None:
         """
-        Ask SNS for the attributes of a topic, the last that was opened; where none was, there is nobody to ask.
+        Ask SNS for the attributes of the topic that was opened last, or of one that nobody has.
 
-        "Denied" is an answer: the request arrived and its signature was read.
+        "Denied" is an answer: the request arrived and its signature was read.  So is "no such topic" where none was
+        opened yet; then the region is the ambient one, for there is no ARN to say which.
 
         Raises:
-            MessageQueueError: no answer, no or unknown credentials, or the topic is gone.
+            MessageQueueError: no answer, no or unknown credentials, no region, or the opened topic is gone.
         """
-        if self._topic is None:
-            return
-        api = await open_sns(self._clients, self._config.topic_address, self._topic)
+        topic = self._topic
+        api = await open_sns(self._clients, self._config.topic_address, topic)
+        answers = {ErrorCode.ACCESS_DENIED} if topic is not None else {ErrorCode.ACCESS_DENIED, ErrorCode.NOT_FOUND}
         try:
-            await api.get_topic_attributes(self._topic.arn)
+            await api.get_topic_attributes(api.nobodys_topic if topic is None else topic.arn)
         except CallError as error:
-            if error.fault.code is not ErrorCode.ACCESS_DENIED:
+            if error.fault.code not in answers:
                 raise MessageQueueError(
                     str(error), code=error.fault.code, retryable=error.fault.retryable
                 ) from error.origin

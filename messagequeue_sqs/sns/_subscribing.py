@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from messagequeue import _log_events as events
 from messagequeue._errors import ConfigurationError, MessageQueueError
 
-from .._client import Clients
+from .._client import Clients, require_sdk
 from .._config import SQSConfig
 from .._faults import CallError, normal_code
-from .._queue import Queue, parse_topic
+from .._queue import Queue, parse_arn, parse_topic
 from ._api import QueueApi, SnsApi
 from ._client import open_queues, open_sns
 from ._config import SNSConfig
-from ._policy import merged_policy
+from ._policy import merged_policy, reduced_policy
 from ._topic import Topic, parse_topic_arn
 
 #: The key that SQS' encryption uses where nobody names another: SNS can be given no right to it.
 _MANAGED_KEY = "alias/aws/sqs"
-_RAW, _POLICY, _SCOPE = "RawMessageDelivery", "FilterPolicy", "FilterPolicyScope"
+_RAW, _POLICY, _SCOPE, _REDRIVE = "RawMessageDelivery", "FilterPolicy", "FilterPolicyScope", "RedrivePolicy"
 #: What is filtered on where nobody says.
 _SCOPES = {"attributes": "MessageAttributes", "body": "MessageBody"}
 _NO_FILTER = "{}"
@@ -50,6 +50,7 @@ async def subscribe(
     filter: Mapping[str, Any] | None = None,  # noqa: A002 (as SNS calls it)
     filter_scope: Literal["attributes", "body"] = "attributes",
     raw: bool = True,
+    dead_letter_queue: str | None = None,
     config: SNSConfig | None = None,
     queue_config: SQSConfig | None = None,
 ) -> Subscription:
@@ -65,6 +66,8 @@ async def subscribe(
         filter: A filter policy: `{"kind": ["order", "refund"]}`; None: everything is delivered.
         filter_scope: Whether the filter is about attributes or about the body, which then must be JSON.
         raw: Deliver what was published as it is; False: in SNS' envelope, with subject and topic.
+        dead_letter_queue: The ARN of the queue for what cannot be delivered, whose own policy is not changed here;
+            None: as it is.
         config: How to reach SNS.
         queue_config: How to reach SQS.
 
@@ -79,20 +82,54 @@ async def subscribe(
     """
     config, queue_config = config or SNSConfig(), queue_config or SQSConfig()
     where, source = parse_topic(queue), parse_topic_arn(topic)
-    wanted = wanted_attributes(filter, filter_scope, raw=raw)
+    wanted = wanted_attributes(filter, filter_scope, raw=raw, dead_letter_queue=dead_letter_queue)
     if where.is_fifo and not source.is_fifo:
         raise ConfigurationError(f"queue {where.url} is FIFO and topic {source.arn} is not: use a FIFO topic")
+    async with _opened(where, source, config, queue_config) as (sns, queues):
+        return await subscribed(sns, queues, where, source, wanted)
+
+
+async def unsubscribe(
+    queue: str, topic: str, *, config: SNSConfig | None = None, queue_config: SQSConfig | None = None
+) -> bool:
+    """
+    Undo `subscribe()`, and return whether the queue was subscribed.
+
+    Of the queue's policy the statement that was added is taken out, and no other.  What SNS had before may still
+    arrive, or, with the policy gone, be refused.
+
+    Needs `sqs:GetQueueAttributes` and `sqs:SetQueueAttributes` on the queue, `sns:ListSubscriptionsByTopic` on the
+    topic and `sns:Unsubscribe`.
+
+    Raises:
+        ConfigurationError: queue or topic is none, or the queue's policy cannot be read.
+        MessageQueueError: a call failed; call it again.
+    """
+    config, queue_config = config or SNSConfig(), queue_config or SQSConfig()
+    where, source = parse_topic(queue), parse_topic_arn(topic)
+    async with _opened(where, source, config, queue_config) as (sns, queues):
+        return await unsubscribed(sns, queues, where, source)
+
+
+@asynccontextmanager
+async def _opened(
+    queue: Queue, topic: Topic, config: SNSConfig, queue_config: SQSConfig
+) -> AsyncIterator[tuple[SnsApi, QueueApi]]:
+    require_sdk("sns")
     sns_clients, sqs_clients = Clients(config.client_options()), Clients(queue_config)
     async with AsyncExitStack() as exits:
         exits.push_async_callback(sns_clients.close)
         exits.push_async_callback(sqs_clients.close)
-        sns = await open_sns(sns_clients, config.topic_address, source)
-        queues = await open_queues(sqs_clients, queue_config.queue_address, where)
-        return await subscribed(sns, queues, where, source, wanted)
+        sns = await open_sns(sns_clients, config.topic_address, topic)
+        yield sns, await open_queues(sqs_clients, queue_config.queue_address, queue)
 
 
 def wanted_attributes(
-    policy: Mapping[str, Any] | None, scope: Literal["attributes", "body"], *, raw: bool
+    policy: Mapping[str, Any] | None,
+    scope: Literal["attributes", "body"],
+    *,
+    raw: bool,
+    dead_letter_queue: str | None = None,
 ) -> dict[str, str]:
     """Return the attributes that a subscription is to have.  Raises `ConfigurationError` for what cannot be one."""
     if scope not in _SCOPES:
@@ -105,6 +142,9 @@ def wanted_attributes(
             wanted |= {_SCOPE: _SCOPES[scope], _POLICY: json.dumps(policy, allow_nan=False)}
         except (TypeError, ValueError) as error:
             raise ConfigurationError(f"filter: a filter policy is JSON: {error}") from error
+    if dead_letter_queue is not None:
+        parse_arn(dead_letter_queue)
+        wanted[_REDRIVE] = json.dumps({"deadLetterTargetArn": dead_letter_queue.strip()})
     return wanted
 
 
@@ -122,6 +162,29 @@ async def subscribed(
     except CallError as error:
         raise MessageQueueError(str(error), code=error.fault.code, retryable=error.fault.retryable) from error.origin
     return Subscription(arn, pending)
+
+
+async def unsubscribed(sns: SnsApi, queues: QueueApi, queue: Queue, topic: Topic) -> bool:
+    """As `unsubscribe()`, over the calls themselves.  The policy goes last, so that SNS finds no closed door."""
+    try:
+        there = await queues.get_queue_attributes(queue.url, ["QueueArn", "Policy"])
+        queue_arn = there.get("QueueArn", "")
+        found = await sns.find_subscription(topic.arn, queue_arn)
+        if found is not None:
+            await sns.unsubscribe(found)
+        policy = reduced_policy(there.get("Policy"), queue_arn=queue_arn, topic_arn=topic.arn)
+        if policy is not None:
+            await queues.set_queue_attributes(queue.url, {"Policy": policy})
+            events.QUEUE_POLICY.log(
+                "queue %s: its policy no longer lets %s send to it",
+                queue.url,
+                topic.arn,
+                topic=topic.arn,
+                queue=queue.url,
+            )
+    except CallError as error:
+        raise MessageQueueError(str(error), code=error.fault.code, retryable=error.fault.retryable) from error.origin
+    return found is not None
 
 
 async def _allow(queues: QueueApi, queue: Queue, topic: Topic) -> str:
@@ -163,6 +226,13 @@ def changes(there: Mapping[str, str], wanted: Mapping[str, str]) -> list[tuple[s
     todo: list[tuple[str, str]] = []
     if there.get(_RAW, "false") != wanted[_RAW]:
         todo.append((_RAW, wanted[_RAW]))
+    if _REDRIVE in wanted and _content(there.get(_REDRIVE, "")) != _content(wanted[_REDRIVE]):
+        todo.append((_REDRIVE, wanted[_REDRIVE]))
+    return todo + _filter_changes(there, wanted)
+
+
+def _filter_changes(there: Mapping[str, str], wanted: Mapping[str, str]) -> list[tuple[str, str]]:
+    todo: list[tuple[str, str]] = []
     old, new = _filter_of(there), _filter_of(wanted)
     if old == new:
         return todo
@@ -180,8 +250,13 @@ def _filter_of(attributes: Mapping[str, str]) -> tuple[str, Any] | None:
     text = attributes.get(_POLICY)
     if not text:
         return None
-    try:
-        policy = json.loads(text)
-    except ValueError:
-        policy = text
+    policy = _content(text)
     return (attributes.get(_SCOPE, _SCOPES["attributes"]), policy) if policy else None
+
+
+def _content(text: str) -> Any:
+    """Return what *text* says as JSON, so that blanks and order do not count; itself where it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

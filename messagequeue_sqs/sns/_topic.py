@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from messagequeue._errors import ConfigurationError
 
+from .._limits import TOPIC_NAME_CHARS
 from .._queue import FIFO_SUFFIX, shown
 
-# Source: SNS API Reference, CreateTopic, Name: up to 256 of these characters; a FIFO topic's name ends in `.fifo`.
+# Source: SNS API Reference, CreateTopic, Name; a FIFO topic's ends in `.fifo`.
 _ARN = re.compile(
-    r"arn:(?P<partition>[a-z-]+):sns:(?P<region>[a-z0-9-]+):(?P<account>\d{4,}):(?P<name>[A-Za-z0-9_-]{1,251}(?:\.fifo)?)"
+    r"arn:(?P<partition>[a-z-]+):sns:(?P<region>[a-z0-9-]+):(?P<account>\d{4,}):(?P<name>[A-Za-z0-9_-]+(?:\.fifo)?)"
 )
 
 
@@ -46,6 +47,6 @@ def parse_topic_arn(text: str) -> Topic:
     """
     arn = text.strip()
     found = _ARN.fullmatch(arn)
-    if found is None:
+    if found is None or len(found["name"]) > TOPIC_NAME_CHARS:
         raise ConfigurationError(f"topic {shown(text)} is not a topic's ARN: give arn:aws:sns:REGION:ACCOUNT:NAME")
     return Topic(arn, found["name"], found["region"], found["account"])

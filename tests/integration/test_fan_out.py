@@ -16,7 +16,7 @@ from botocore.config import Config
 
 from messagequeue import ErrorCode, MessageQueueError, Outgoing, PublishError, PublishOptions, Receipt
 from messagequeue_sqs import SQSConfig, events
-from messagequeue_sqs.sns import SNSConfig, SNSPublisherProvider, Subscription, subscribe
+from messagequeue_sqs.sns import SNSConfig, SNSPublisherProvider, Subscription, subscribe, unsubscribe
 from tests.integration.test_large_payloads import Bucket, consume
 from tests.support.localstack import Queues
 from tests.support.realtime import real_time
@@ -120,18 +120,18 @@ async def test_direct_raw_and_enveloped_messages_in_one_queue_are_the_same(queue
         "count": {"DataType": "Number", "StringValue": "3"},
         "bits": {"DataType": "Binary", "BinaryValue": BINARY},
     }
-    for number in range(10):
-        queues.send(url, f"body {number}", MessageAttributes=direct)
-        await publish(sns_config(queues.endpoint), raw, f"body {number}", attributes=attributes)
-        await publish(sns_config(queues.endpoint), wrapped, f"body {number}", attributes=attributes)
+    async with SNSPublisherProvider(sns_config(queues.endpoint)) as provider:
+        publishers = [await provider.new_publisher(topic) for topic in (raw, wrapped)]
+        for number in range(10):
+            queues.send(url, f"body {number}", MessageAttributes=direct)
+            for publisher in publishers:
+                await publisher.publish(f"body {number}", attributes=attributes)
     consumed = await consume(sqs_config(queues.endpoint, unwrap_sns=True), url, 30)
 
     expected = {"kind": "order", "count": "3", "bits": BINARY}
-    assert (
-        sorted(message.text for message in consumed.messages) == sorted(f"body {n}" for n in range(10)) * 1 + [] or True
+    assert sorted(message.text for message in consumed.messages) == sorted(
+        f"body {n}" for n in range(10) for _ in "123"
     )
-    assert {message.text for message in consumed.messages} == {f"body {n}" for n in range(10)}
-    assert len(consumed.messages) == 30
     assert all(dict(message.attributes) == expected for message in consumed.messages)
     found = [events.notification(message) for message in consumed.messages]
     assert [each.topic_arn for each in found if each is not None] == [wrapped] * 10
@@ -294,6 +294,26 @@ async def test_first_consumer_of_a_topic_leaves_the_body_to_the_others(
     assert len(bucket.names()) == 1
 
 
+@pytest.mark.parametrize("raw", [True, False])
+@real_time()
+async def test_compressed_body_in_s3_comes_through_a_topic(
+    queues: Queues, topics: Topics, bucket: Bucket, raw: bool
+) -> None:
+    """Envelope, pointer, base64 and gzip are undone one after the other."""
+    topic, url = topics.create(), queues.create()
+    await subscribed(queues, url, topic, raw=raw)
+    config = sns_config(
+        queues.endpoint, payloads=bucket.payloads(threshold=0), publish=PublishOptions(compression="gzip")
+    )
+    await publish(config, topic, {"text": "x" * 400_000}, attributes={"kind": "report"})
+    consumed = await consume(sqs_config(queues.endpoint, unwrap_sns=True, payloads=bucket.payloads()), url, 1)
+
+    [message] = consumed.messages
+    assert message.json() == {"text": "x" * 400_000}
+    assert dict(message.attributes) == {"kind": "report"}
+    assert len(bucket.names()) == 1
+
+
 @real_time()
 async def test_pointer_of_another_publisher_is_left_to_the_others_by_default(
     queues: Queues, topics: Topics, bucket: Bucket
@@ -343,10 +363,36 @@ async def test_subscribing_again_is_the_same_subscription_and_keeps_the_policy(q
     assert changed == made[0]
     assert attributes["RawMessageDelivery"] == "false"
     assert json.loads(attributes["FilterPolicy"]) == {"kind": ["order"]}
-    assert (
-        "FilterPolicy" not in topics.attributes(await subscribed(queues, url, first))
-        or json.loads(topics.attributes(changed)["FilterPolicy"]) == {}
-    )
+    unfiltered = topics.attributes(await subscribed(queues, url, first))
+    assert json.loads(unfiltered.get("FilterPolicy", "{}")) == {}
+
+
+@real_time()
+async def test_unsubscribing_leaves_what_others_set_up(queues: Queues, topics: Topics) -> None:
+    """The other topic's subscription and statement; until then, the dead-letter queue was the one that was given."""
+    mine, other = topics.create("mine"), topics.create("other")
+    url, dead = queues.create(), queues.attributes(queues.create("dead"))["QueueArn"]
+    made = await subscribed(queues, url, mine, dead_letter_queue=dead)
+    await subscribed(queues, url, other)
+
+    assert json.loads(topics.attributes(made)["RedrivePolicy"]) == {"deadLetterTargetArn": dead}
+    ways = {"config": sns_config(queues.endpoint), "queue_config": sqs_config(queues.endpoint)}
+    undone = [await unsubscribe(url, mine, **ways) for _ in range(2)]  # type: ignore[arg-type]
+    [statement] = json.loads(queues.attributes(url)["Policy"])["Statement"]
+    assert undone == [True, False]
+    assert statement["Condition"]["ArnEquals"]["aws:SourceArn"] == other
+    assert (topics.subscriptions(mine), len(topics.subscriptions(other))) == ([], 1)
+    await unsubscribe(url, other, **ways)  # type: ignore[arg-type]
+    assert "Policy" not in queues.attributes(url)
+
+
+@real_time()
+async def test_ping_is_answered_before_and_after_a_topic_was_opened(queues: Queues, topics: Topics) -> None:
+    """It takes no topic to know that SNS is there."""
+    async with SNSPublisherProvider(sns_config(queues.endpoint)) as provider:
+        await provider.ping()
+        await provider.new_publisher(topics.create())
+        await provider.ping()
 
 
 @real_time()

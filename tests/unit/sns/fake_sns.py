@@ -77,6 +77,10 @@ class FakeSns:
         assert self.subscription is not None
         self.subscription[name] = value
 
+    async def unsubscribe(self, subscription_arn: str, /) -> None:
+        self.calls.append(("Unsubscribe", subscription_arn))
+        self.subscription = None
+
 
 class FakeQueues:
     """A `QueueApi` of one queue."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
+from botocore.config import Config as SdkConfig
 
 from messagequeue import (
     Config,
     ConfigurationError,
     ErrorCode,
     InvalidMessageError,
+    MessageQueueError,
     MessageTooLargeError,
     Outgoing,
     PublishError,
@@ -168,6 +171,8 @@ def test_every_entry_has_its_own_result() -> None:
         ("KMSAccessDenied", ErrorCode.ACCESS_DENIED, False),
         ("KMSThrottling", ErrorCode.THROTTLED, True),
         ("InvalidParameter", ErrorCode.INVALID, False),
+        ("ParameterValueInvalid", ErrorCode.INVALID, False),
+        ("ConcurrentAccess", ErrorCode.THROTTLED, True),
         ("BatchRequestTooLong", ErrorCode.TOO_LARGE, False),
         ("Throttled", ErrorCode.THROTTLED, True),
         ("InternalError", ErrorCode.UNAVAILABLE, True),
@@ -221,6 +226,14 @@ def test_topic_of_every_partition_is_read(partition: str) -> None:
     )
 
 
+def test_names_of_topics_have_up_to_256_characters() -> None:
+    """The ending of a FIFO topic included."""
+    for name in ("x" * 256, "x" * 251 + ".fifo"):
+        assert parse_topic_arn(f"arn:aws:sns:eu-west-1:123456789012:{name}").name == name
+        with pytest.raises(ConfigurationError, match="ARN"):
+            parse_topic_arn(f"arn:aws:sns:eu-west-1:123456789012:x{name}")
+
+
 def test_provider_is_found_by_name_and_configured_like_every_other() -> None:
     """One half publishes to topics, the other consumes queues."""
     config = Config.from_env(
@@ -263,6 +276,29 @@ def test_topics_of_one_arn_have_one_publisher_and_telemetry_knows_them_by_name()
     assert provider._destination(TOPIC).system == "aws.sns"
     with pytest.raises(ConfigurationError):
         provider._topic_key("uploads")
+
+
+def test_ping_asks_before_a_topic_was_opened() -> None:
+    """That nobody answers is told; silence would pass for health."""
+    once = SdkConfig(retries={"max_attempts": 0})
+
+    async def main() -> None:
+        config = SNSConfig(topic_address="http://127.0.0.1:9", client_config=once)
+        async with SNSPublisherProvider(config) as provider:
+            await provider.ping()
+
+    with pytest.raises(MessageQueueError) as caught:
+        asyncio.run(main())
+    assert (caught.value.code, caught.value.retryable) == (ErrorCode.CONNECTION, True)
+
+
+def test_telemetry_knows_where_calls_go() -> None:
+    """Where an address was given; else the SDK decides, and nothing is said."""
+    given = SNSPublisherProvider(SNSConfig(topic_address="http://localhost:4566"))._destination(TOPIC)
+    ambient = SNSPublisherProvider()._destination(TOPIC)
+
+    assert (given.address, given.port) == ("localhost", 4566)
+    assert (ambient.address, ambient.port) == (None, None)
 
 
 def test_large_body_of_a_topic_is_everybodys() -> None:

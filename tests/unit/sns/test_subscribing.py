@@ -13,7 +13,7 @@ from messagequeue.testing import run_virtual
 from messagequeue_sqs._queue import parse_topic
 from messagequeue_sqs.sns import Subscription, subscribe
 from messagequeue_sqs.sns._policy import merged_policy
-from messagequeue_sqs.sns._subscribing import subscribed, wanted_attributes
+from messagequeue_sqs.sns._subscribing import subscribed, unsubscribed, wanted_attributes
 from messagequeue_sqs.sns._topic import parse_topic_arn
 from tests.unit.sns.fake_sns import FIFO_TOPIC, QUEUE_ARN, QUEUE_URL, TOPIC, FakeQueues, FakeSns
 from tests.unit.sqs.fake_sqs import FIFO_URL, STANDARD_URL, failing
@@ -158,6 +158,50 @@ def test_subscription_becomes_what_is_asked(there: dict[str, str], wanted: Any, 
     assert [request for name, request in sns.calls if name == "SetSubscriptionAttributes"] == calls
 
 
+def test_dead_letter_queue_is_set_where_it_is_given_and_differs() -> None:
+    """With the call that subscribes, or afterwards; without one the present one stays."""
+    sns, dead = FakeSns(), f"{QUEUE_ARN}-dead"
+    policy = {"RedrivePolicy": json.dumps({"deadLetterTargetArn": dead})}
+
+    def again(**options: Any) -> None:
+        wanted = wanted_attributes(None, "attributes", raw=True, **options)
+        run_virtual(subscribed(sns, FakeQueues(), parse_topic(QUEUE_URL), parse_topic_arn(TOPIC), wanted))
+
+    again(dead_letter_queue=dead)
+    assert sns.subscription == {"RawMessageDelivery": "true"} | policy
+    sns.subscription["RedrivePolicy"] = f'{{"deadLetterTargetArn":"{dead}"}}'
+    again(dead_letter_queue=dead)
+    again()
+    assert "SetSubscriptionAttributes" not in sns.names()
+    again(dead_letter_queue=f"{dead}-2")
+    assert json.loads(sns.subscription["RedrivePolicy"]) == {"deadLetterTargetArn": f"{dead}-2"}
+
+
+def test_unsubscribing_takes_out_the_one_statement_and_the_subscription() -> None:
+    """Whoever wrote the others keeps them; of a policy of ours alone nothing is left; again is no change."""
+    where, source = parse_topic(QUEUE_URL), parse_topic_arn(TOPIC)
+    sns, queues = FakeSns(), FakeQueues(Policy=json.dumps({"Version": "2012-10-17", "Statement": [OTHER]}))
+    run(sns, queues)
+
+    assert run_virtual(unsubscribed(sns, queues, where, source)) is True
+    assert json.loads(queues.attributes["Policy"]) == {"Version": "2012-10-17", "Statement": [OTHER]}
+    assert run_virtual(unsubscribed(sns, queues, where, source)) is False
+    assert (len(queues.written), sns.names().count("Unsubscribe")) == (2, 1)
+    alone = FakeQueues()
+    run(FakeSns(), alone)
+    run_virtual(unsubscribed(FakeSns(), alone, where, source))
+    assert alone.attributes["Policy"] == ""
+
+
+def test_unsubscribing_leaves_a_policy_that_cannot_be_read() -> None:
+    """The subscription goes all the same."""
+    sns, queues = FakeSns({"RawMessageDelivery": "true"}), FakeQueues(Policy="not JSON")
+    with pytest.raises(ConfigurationError, match="left alone"):
+        run_virtual(unsubscribed(sns, queues, parse_topic(QUEUE_URL), parse_topic_arn(TOPIC)))
+
+    assert (queues.written, sns.subscription) == ([], None)
+
+
 def test_subscription_that_waits_for_its_owner_is_told() -> None:
     """Another account's queue has to confirm; until then there is nothing to set."""
     sns = FakeSns(pending=True)
@@ -195,6 +239,7 @@ def test_queue_with_a_key_that_sns_cannot_use_is_refused() -> None:
         ("orders", TOPIC, {}),
         (STANDARD_URL, "uploads", {}),
         (STANDARD_URL, TOPIC, {"filter": {}}),
+        (STANDARD_URL, TOPIC, {"dead_letter_queue": STANDARD_URL}),
         (STANDARD_URL, TOPIC, {"filter": {"a": {1, 2}}}),
         (STANDARD_URL, TOPIC, {"filter": {"a": ["b"]}, "filter_scope": "subject"}),
     ],

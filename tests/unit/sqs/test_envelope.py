@@ -12,12 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messagequeue import DecodeError, Message
+from messagequeue import ConsumeOptions, DecodeError, Message
+from messagequeue.testing import run_virtual
 from messagequeue_sqs import events
 from messagequeue_sqs._api import ReceivedMessage
 from messagequeue_sqs._envelope import EnvelopeError, read_envelope
+from messagequeue_sqs._md5 import body_md5
 from messagequeue_sqs._opening import Opening, PointedMessage, own_object
 from messagequeue_sqs._pointer import Pointer, write_pointer
+from messagequeue_sqs._queue import parse_topic
+from messagequeue_sqs._source import SQSSource
+from tests.unit.sqs.fake_sqs import STANDARD_URL, FakeSqs
 
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:uploads"
 BINARY = bytes(range(256))
@@ -142,12 +147,38 @@ def test_message_says_where_it_came_from() -> None:
     assert message.raw == received(body)
 
 
+def test_notification_has_the_attributes_that_a_handler_gets() -> None:
+    """Values, and not the form in which they travel."""
+    given = {"n": {"Type": "Number", "Value": "1.50"}, "b": {"Type": "Binary", "Value": "AP8="}}
+    message = opened(envelope(MessageAttributes=given))
+    found = events.notification(message)
+
+    assert found is not None
+    assert dict(found.attributes) == dict(message.attributes) == {"n": "1.50", "b": b"\x00\xff"}
+
+
 def test_attributes_of_the_queues_own_message_stay() -> None:
     """A dead letter says why it is one, around an envelope that it kept."""
     reason = {"messagequeue.dead_letter_reason": {"DataType": "String", "StringValue": "no"}}
     message = opened(envelope(MessageAttributes={"a": {"Type": "String", "Value": "b"}}), reason)
 
     assert dict(message.attributes) == {"a": "b", "messagequeue.dead_letter_reason": "no"}
+
+
+def test_checksum_is_that_of_what_came_also_where_lengths_agree_by_chance() -> None:
+    """As many bytes within an envelope as it has characters itself: the MD5 is still that of the envelope."""
+    shape = json.loads(envelope(""))
+    bare = len(json.dumps(shape, ensure_ascii=False))
+    text = "€" * (bare // 2) + "é" * (bare % 2)
+    body = json.dumps(shape | {"Message": text}, ensure_ascii=False)
+    assert len(text.encode()) == len(body)
+    api = FakeSqs()
+    api.answer("ReceiveMessage", [{**received(body), "MD5OfBody": body_md5(body)}])
+    decode = Opening(envelopes=True).decode
+    source = SQSSource(api, api, parse_topic(STANDARD_URL), ConsumeOptions(), read_timeout=30, decode=decode)
+    [delivery] = run_virtual(source.receive(1, wait=0))
+
+    assert (delivery.fault, delivery.message.text) == (None, text)
 
 
 # -- order of the stages ----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from messagequeue import Message
+from messagequeue import DecodeError, Message
 from messagequeue_sqs._opening import Opening
 from messagequeue_sqs.events import S3Event, bridge_event, s3_events
 from tests.unit.sqs.test_envelope import envelope, received
@@ -122,13 +122,17 @@ def test_test_event_of_s3_is_no_event() -> None:
         '{"Records": [{"eventSource": "aws:s3", "s3": {"bucket": {"name": "b"}, "object": {"key": 1}}}]}',
         {**BRIDGED, "source": "my.app"},
         {**BRIDGED, "detail": {}},
+        {**BRIDGED, "detail": {"bucket": {}, "object": {}}},
+        {**BRIDGED, "detail": {"bucket": {"name": "b"}, "object": {"key": 1}}},
         envelope("not an event"),
     ],
 )
 def test_other_messages_are_refused(body: object) -> None:
-    """Rather than taken for an event of nothing."""
-    with pytest.raises(ValueError, match="S3"):
-        s3_events(message(body))
+    """Rather than taken for an event of nothing; as messages that cannot be read, which a consumer has a policy for."""
+    refused = message(body)
+    with pytest.raises(DecodeError, match="message m1 is no event of S3") as caught:
+        s3_events(refused)
+    assert (caught.value.topic, caught.value.message) == ("queue", refused)
 
 
 def test_event_of_eventbridge_is_read_with_its_detail() -> None:
