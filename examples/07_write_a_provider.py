@@ -14,7 +14,7 @@ In a package of its own, an entry point takes the place of `register_provider()`
 
 Prints:
 
-    shelf is one of ...memory..., shelf, sqs
+    shelf is one of ...memory..., shelf, ...
     refused: topic 'parcels' takes no ordering_key...
     handled a on delivery 1
     failed b on delivery 1
