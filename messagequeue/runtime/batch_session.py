@@ -50,6 +50,7 @@ class BatchSession(Session):
         super().__init__(topic, source, batches, options, faults, stats, telemetry)
         self._batches = batches
         self._lists = 0
+        self._pumping = False
         self._gathering: asyncio.TimerHandle | None = None
         self._slots = options.concurrency * batches.max_messages + options.prefetch
 

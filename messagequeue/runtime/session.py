@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from dataclasses import replace
-from functools import partial
 from types import CoroutineType
 from typing import Any
 
@@ -32,10 +31,11 @@ from .leases import LeaseBook, LeaseTerms, terms_of
 from .observed_handling import observed
 from .outcome import NotAsyncError
 from .polling import Polling
+from .runner import Runner
 from .settling import Settling
 from .sink import Faults, logger
 from .stats import ConsumerStats
-from .tasks import OwnedTasks
+from .tasks import EAGER, OwnedTasks
 
 #: Seconds after which a handler that ignores its cancellation is reported.
 STUBBORN_AFTER = 5.0
@@ -75,7 +75,7 @@ class Session:
         self._handlers = OwnedTasks(logger)
         self._running = 0
         self._stopping = False
-        self._pumping = False
+        self._timed = options.handler_timeout is not None
         self._guard = Guard.of(options, stats, topic, on_opened=self._on_opened)
         self._slots = options.concurrency + options.prefetch
         self._book = LeaseBook(LeaseTerms(lease=1.0, interval=None))
@@ -99,6 +99,15 @@ class Session:
             lanes=self._lanes,
             settling=self._settling,
             handled=self._handled,
+        )
+        self._runner = Runner(
+            self._handlers,
+            f"messagequeue handler {topic}",
+            free=self._free,
+            take=self._take,
+            work=self._work,
+            ended=self._ended,
+            turned=self._pump,
         )
         self._ahead = Ahead.of(options, source.limits)
         self._polling = self._new_polling()
@@ -231,7 +240,18 @@ class Session:
             events.RECEIVE_LATE.log(text, self._topic, len(late), topic=self._topic, count=len(late))
             self._settling.give_back(late, 0.0)
         self._pump()
-        # Not before: no time has passed, and what is over by now needs no lease.
+        if EAGER:
+            self._keep(admitted)
+        else:
+            self._loop.call_soon(self._keep, admitted)
+
+    def _keep(self, admitted: Sequence[Held]) -> None:
+        """
+        Keep the leases of messages that have come.
+
+        Not before the first handlers have begun, in the same turn of the loop or the next: what is over by then needs
+        none.
+        """
         for held in admitted:
             if held.state is not State.FINISHING:
                 self._book.add(held)
@@ -270,19 +290,10 @@ class Session:
     # -- what is handled
 
     def _pump(self) -> None:
-        """Start what has a slot.  A handler that never waits is over when it has started, and its slot free again."""
-        if self._pumping:
-            return
-        self._pumping = True
-        try:
-            while not self._stopping and self._running < self._options.concurrency:
-                held = self._lanes.take()
-                if held is None:
-                    break
-                self._start(held)
-        finally:
-            self._pumping = False
-        self._pumped()
+        """Start what has a slot."""
+        if not self._runner.going:
+            self._runner.start()
+            self._pumped()
 
     def _pumped(self) -> None:
         """What could start has started: perhaps there is room for more."""
@@ -290,18 +301,34 @@ class Session:
         self._ahead.note(self._loop.time(), self._running, self._lanes.ready)
         self._polling.wake()
 
-    def _start(self, held: Held) -> None:
-        self._running += 1
-        held.state = State.RUNNING
-        name, ended = f"messagequeue handler {self._topic} {held.id}", partial(self._ended, held)
-        telemetry = self._telemetry
-        work = self._work(held) if telemetry is None else observed(telemetry, held, self._work)
-        task = self._handlers.begin(work, name=name, ended=ended)
-        if not task.done():
-            held.task = task
+    def _free(self) -> int:
+        """Messages that could start now."""
+        return 0 if self._stopping else min(self._lanes.ready, self._options.concurrency - self._running)
 
-    async def _work(self, held: Held) -> None:
-        """Run the handler."""
+    def _take(self) -> Held | None:
+        """Return the next message that has a slot: its handler begins."""
+        if self._stopping or self._running >= self._options.concurrency:
+            return None
+        held = self._lanes.take()
+        if held is not None:
+            self._stats.running = self._running = self._running + 1
+            held.state = State.RUNNING
+        return held
+
+    def _work(self, held: Held) -> Coroutine[Any, Any, None]:
+        """Return what is to be run for a message."""
+        if self._telemetry is not None:
+            return observed(self._telemetry, held, self._handle)
+        if self._timed or self._following.skipping or held.delivery.fault is not None:
+            return self._handle(held)
+        # Nothing else to do: the handler itself.
+        try:
+            work = self._handler(held.delivery.message)
+        except StopIteration as error:  # which the end of a coroutine is told from
+            raise RuntimeError("the handler raised StopIteration") from error
+        return work if type(work) is CoroutineType else _awaited(work)
+
+    async def _handle(self, held: Held) -> None:
         if held.delivery.fault is not None:
             raise held.delivery.fault
         if self._following.skipping and (skipped := self._following.skipped(held)) is not None:
@@ -309,22 +336,13 @@ class Session:
         timeout = self._options.handler_timeout
         timer = None if timeout is None else self._loop.call_later(timeout, self._time_out, held)
         try:
-            work = self._handler(held.delivery.message)
-            if type(work) is not CoroutineType and not inspect.isawaitable(work):
-                raise NotAsyncError
-            await work
+            await _awaited(self._handler(held.delivery.message))
         finally:
             if timer is not None:
                 timer.cancel()
 
-    def _ended(self, held: Held, task: asyncio.Task[None]) -> None:
-        """
-        The handler is over, in whatever way.
-
-        Called by its task and not part of it: a task that is cancelled before its first step runs nothing of its own,
-        not even a `finally`.
-        """
-        raised = asyncio.CancelledError() if task.cancelled() else task.exception()
+    def _ended(self, held: Held, raised: BaseException | None) -> None:
+        """The handler is over, in whatever way."""
         if held.cancelled is Cancelled.TIMEOUT and isinstance(raised, asyncio.CancelledError):
             raised = TimeoutError()
         held.task = None  # else message, task, exception and its frames were a cycle
@@ -398,3 +416,15 @@ class Session:
                 self._pump()
             case State.FINISHING:
                 pass  # lost together with an earlier one of its key, which took it along
+
+
+async def _awaited(work: Awaitable[None]) -> None:
+    """
+    Wait for what a handler returned.
+
+    Raises:
+        NotAsyncError: nobody can.
+    """
+    if type(work) is not CoroutineType and not inspect.isawaitable(work):
+        raise NotAsyncError
+    await work

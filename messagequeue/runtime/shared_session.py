@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from .._options import ConsumeOptions
 from .._protocols import Handler
 from ..driver import LeaseSource
@@ -65,9 +63,9 @@ class SharedSession(Session):
 
     def start_next(self) -> None:
         """See `sharing.Member`."""
-        held = self._lanes.take()
+        held = self._take()
         assert held is not None, "the share starts only what is ready"
-        self._start(held)
+        self._runner.start_one(held)
 
     def turned(self) -> None:
         """See `sharing.Member`."""
@@ -86,9 +84,9 @@ class SharedSession(Session):
         held = self._running + self._lanes.ready + self._lanes.behind + self._settling.pending
         return self._slots * HELD_PER_SLOT - held
 
-    def _ended(self, held: Held, task: asyncio.Task[None]) -> None:
+    def _ended(self, held: Held, raised: BaseException | None) -> None:
         self._share.ended()
-        super()._ended(held, task)
+        super()._ended(held, raised)
 
     # -- what others wait for
 

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable, Coroutine, Iterator
+from contextvars import Context
 from typing import Any, TypeVar
 
 from .. import _log_events as events
@@ -53,28 +54,33 @@ class OwnedTasks:
         return task
 
     def begin(
-        self, work: Coroutine[Any, Any, T], *, name: str, ended: Callable[[asyncio.Task[T]], None]
+        self,
+        work: Coroutine[Any, Any, T],
+        *,
+        name: str,
+        ended: Callable[[asyncio.Task[T]], None],
+        context: Context | None = None,
     ) -> asyncio.Task[T]:
         """
         Start *work* and call *ended* with its task when it is over; what it raises is for that to read.
 
         Where this Python can (3.12 and newer), *work* runs up to its first wait at once: work that never waits is over,
         and *ended* was called, when this returns, and has cost the loop nothing.  It is a task like any other: with a
-        context of its own, and the current one while it runs.
+        context of its own (*context*, else a copy of the current one), and the current task while it runs.
         """
         loop = asyncio.get_running_loop()
         task: asyncio.Task[T]
         if EAGER and loop.get_task_factory() is None:
             self._beginning = True
             try:
-                task = asyncio.Task(work, loop=loop, name=name, **_EAGERLY)
+                task = asyncio.Task(work, loop=loop, name=name, context=context, **_EAGERLY)
             finally:
                 self._beginning = False
             if task.done():
                 ended(task)
                 return task
         else:
-            task = loop.create_task(work, name=name)
+            task = loop.create_task(work, name=name, context=context)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(ended)
@@ -111,9 +117,10 @@ class OwnedTasks:
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        self._report(task)
+        self.report(task)
 
-    def _report(self, task: asyncio.Task[Any]) -> None:
+    def report(self, task: asyncio.Task[Any]) -> None:
+        """Log what *task*, which is over, raised."""
         if not task.cancelled() and (error := task.exception()) is not None:
             name = task.get_name()
             events.TASK_FAILED.log("task %s failed", name, exc_info=error, to=self._logger, task=name)

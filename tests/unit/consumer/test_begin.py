@@ -26,8 +26,8 @@ def handle_two(handler, **options):
     return run_virtual(main())
 
 
-def test_each_handler_has_a_context_and_a_task_of_its_own():
-    """What one sets is not seen by the next, also where neither waits."""
+def test_no_handler_sees_what_another_has_set():
+    """Not one that follows it in its task, which ends where it left something in its context."""
     seen = []
 
     async def handler(message):
@@ -40,6 +40,114 @@ def test_each_handler_has_a_context_and_a_task_of_its_own():
     assert len({id(task) for _, task in seen}) == 2
     assert all("handler" in task.get_name() for _, task in seen)
     assert source.stored == []
+
+
+def test_nor_what_one_has_set_that_waited():
+    """Whose end lets the next begin; settling is done in nobody's context, too."""
+    seen, settled = [], []
+
+    async def handler(message):
+        seen.append(mark.get())
+        mark.set(message.id)
+        await asyncio.sleep(1)
+
+    class Source(FakeSource):
+        async def settle(self, leases, /):
+            settled.append(mark.get())
+            return await super().settle(leases)
+
+    async def main():
+        source = Source()
+        source.put("a", "b", "c")
+        b = bench(source, handler, concurrency=1)
+        b.start()
+        await asyncio.sleep(9)
+        await b.stop()
+
+    run_virtual(main())
+
+    assert seen == [None] * 3
+    assert settled == [None] * 3
+
+
+def test_values_that_do_not_compare_are_somebodys_too():
+    """A context variable may hold anything: an array that is no truth value, for one."""
+
+    class Array:
+        def __eq__(self, other):
+            raise ValueError("ambiguous")
+
+        __hash__ = None
+
+    seen = []
+
+    async def handler(message):
+        seen.append(mark.get())
+        mark.set(Array())
+        mark.set(Array())
+
+    _, b = handle_two(handler)
+
+    assert seen == [None, None]
+    assert b.consumer.stats.handled == 2
+
+
+def test_handlers_that_never_wait_share_a_task():
+    """A task for each would be most of what handling them costs; where one waits, it shares it no longer."""
+    tasks = {}
+
+    async def handler(message):
+        tasks[message.id] = asyncio.current_task()
+        if message.id == "m2":
+            await asyncio.sleep(1)
+            assert asyncio.current_task() is tasks["m2"]
+            assert asyncio.current_task().get_name().endswith("m2")
+
+    async def main():
+        source = FakeSource()
+        source.put(*"abcd")
+        b = bench(source, handler, concurrency=10)
+        b.start()
+        await asyncio.sleep(5)
+        await b.stop()
+        assert b.consumer.stats.handled == 4
+
+    run_virtual(main())
+
+    assert tasks["m1"] is tasks["m2"]
+    assert tasks["m3"] is not tasks["m2"]
+
+
+def test_all_that_wait_begin_in_one_turn():
+    """Not one a turn, of which each costs the loop a look at its sockets."""
+    turns = []
+
+    async def handler(message):
+        turns.append(turn)
+        await asyncio.sleep(1)
+
+    async def count():
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    turn = 0
+
+    async def main():
+        source = FakeSource()
+        source.put(*"abcdefgh")
+        b = bench(source, handler, concurrency=10)
+        counting = asyncio.create_task(count())
+        b.start()
+        while len(turns) < 8:
+            await asyncio.sleep(0)
+        counting.cancel()
+        await b.stop()
+
+    run_virtual(main())
+
+    assert len(set(turns)) == 1
 
 
 def test_a_timeout_of_a_handlers_own_cancels_that_handler_only():
