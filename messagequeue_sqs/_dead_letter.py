@@ -50,7 +50,7 @@ class DeadLetters:
         """
         try:
             target = await self._find()
-            failure = await self._send(target, build_entry(lease.raw, self._queue, reason, error), message)
+            failure = await self._send(target, build_entry(lease, self._queue, reason, error), message)
             return failure if failure is not None else (await self._settler.delete([lease]))[0]
         except CallError as failed:
             return settle_error(failed, self._queue)

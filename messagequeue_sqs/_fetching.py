@@ -8,6 +8,7 @@ import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Sequence
+from typing import cast
 
 from messagequeue import _log_events as events
 from messagequeue._errors import ConsumeError, DecodeError, Discard, ErrorCode
@@ -154,7 +155,7 @@ class FetchingSource:
     def _delete_objects(self, leases: Sequence[object]) -> None:
         buckets = defaultdict[str, list[Pointer]](list)
         for lease in leases:
-            pointer = own_object(lease.raw, self._options.readable) if isinstance(lease, Lease) else None
+            pointer = own_object(cast(Lease, lease), self._options.readable) if isinstance(lease, dict) else None
             if pointer is not None:
                 buckets[pointer.bucket].append(pointer)
         for bucket, pointers in buckets.items():

@@ -180,6 +180,14 @@ _DEDUPLICATION_HINT = (
 )
 
 
+def all_done(entries: Sequence[Mapping[str, object]], answer: BatchAnswer) -> bool:
+    """Whether the answer has a success for every entry, in their order, and nothing else: the rule."""
+    if answer.get("Failed"):
+        return False
+    done = answer.get("Successful", ())
+    return [item.get("Id") for item in done] == [entry["Id"] for entry in entries]
+
+
 def reconcile(
     entries: Sequence[Mapping[str, object]], answer: BatchAnswer, topic: str
 ) -> tuple[dict[str, BatchSuccess], dict[str, BatchFailure]]:

@@ -10,17 +10,10 @@ from . import _limits
 from ._api import BatchAnswer, BatchFailure, BatchSuccess, HandleEntry, ReceivedMessage, SqsApi
 from ._faults import CallError, fault_of_entry, normal_code
 from ._queue import Queue
-from ._sender import ENTRY_IDS, reconcile
+from ._sender import ENTRY_IDS, all_done, reconcile
 
-
-class Lease:
-    """One receive of one message: the handle that settles it, and what came with it."""
-
-    __slots__ = ("handle", "raw")
-
-    def __init__(self, handle: str, raw: ReceivedMessage) -> None:
-        self.handle = handle
-        self.raw = raw
+#: One receive of one message is what came with it: its `ReceiptHandle` settles it.
+Lease = ReceivedMessage
 
 
 class Settler:
@@ -67,10 +60,11 @@ class Settler:
                 # Other batches of these leases may have gone through: "failed as a whole" would be wrong.
                 results += [settle_error(error, self._queue) for _ in batch]
                 continue
-            done, failed = reconcile(entries, answer, self._queue.url)
-            results += [
-                None if not failed and entry["Id"] in done else self._result(entry, done, failed) for entry in entries
-            ]
+            if all_done(entries, answer):
+                results += [None] * len(entries)
+            else:
+                done, failed = reconcile(entries, answer, self._queue.url)
+                results += [self._result(entry, done, failed) for entry in entries]
         return results
 
     def _result(
@@ -112,7 +106,8 @@ def settle_error(error: CallError, queue: Queue) -> SettleError:
 
 def _entries(batch: Sequence[Lease], visibility: int | None) -> list[HandleEntry]:
     entries: list[HandleEntry] = [
-        {"Id": entry_id, "ReceiptHandle": lease.handle} for entry_id, lease in zip(ENTRY_IDS, batch, strict=False)
+        {"Id": entry_id, "ReceiptHandle": lease.get("ReceiptHandle", "")}
+        for entry_id, lease in zip(ENTRY_IDS, batch, strict=False)
     ]
     if visibility is not None:
         for entry in entries:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from messagequeue import _log_events as events
 from messagequeue._errors import (
@@ -59,6 +60,7 @@ class SQSSource:
         self._receiving = receiving
         self._calls = calls
         self._queue = queue
+        self._url = queue.url
         self._fifo = queue.is_fifo
         self._capabilities = capabilities_of(queue)
         self._options = options
@@ -173,7 +175,7 @@ class SQSSource:
         return [delivery(raw) for raw in received]
 
     def _delivery(self, raw: ReceivedMessage) -> Delivery:
-        message, fault = self._decode(self._queue.url, raw)
+        message, fault = self._decode(self._url, raw)
         if self._fifo and message.ordering_key is None:
             self._warn_once(
                 events.SQS_NO_GROUP,
@@ -182,15 +184,17 @@ class SQSSource:
                 message.id,
             )
         if fault is None and self._verify:
-            fault = self._checksum_fault(raw, message)
-        return Delivery(message, Lease(raw.get("ReceiptHandle", ""), raw), fault)
+            # Bytes that were made of the text are not made again.  Of ASCII text, those of base64 and those from within
+            # an envelope are fewer; of other text they can be as many by chance.
+            text, body = raw.get("Body", ""), message.body
+            came = body if len(body) == len(text) and text.isascii() else text.encode()
+            expected = raw.get("MD5OfBody")
+            if (expected and expected != body_md5(came)) or raw.get("MD5OfMessageAttributes"):
+                fault = self._checksum_fault(raw, message, came)
+        return Delivery(message, raw, fault)
 
-    def _checksum_fault(self, raw: ReceivedMessage, message: Message) -> DecodeError | None:
+    def _checksum_fault(self, raw: ReceivedMessage, message: Message, came: bytes) -> DecodeError | None:
         body, attributes = raw.get("MD5OfBody"), raw.get("MD5OfMessageAttributes")
-        # Bytes that were made of the text are not made again.  Of ASCII text, those of base64 and those from within an
-        # envelope are fewer; of other text they can be as many by chance.
-        text = raw.get("Body", "")
-        came = message.body if len(message.body) == len(text) and text.isascii() else text
         if body and body != body_md5(came):
             what = "body"
         elif attributes and attributes != attributes_md5(raw.get("MessageAttributes", {})):
@@ -243,7 +247,7 @@ class SQSSource:
 
 
 def _leases(leases: Sequence[object]) -> list[Lease]:
-    mine = [lease for lease in leases if isinstance(lease, Lease)]
+    mine = [cast(Lease, lease) for lease in leases if type(lease) is dict]
     if len(mine) != len(leases):
         raise TypeError("a lease is what receive() of this source returned with the message")
     return mine

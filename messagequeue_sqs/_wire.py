@@ -270,17 +270,22 @@ def decode_message(topic: str, raw: ReceivedMessage) -> tuple[Message, DecodeErr
         decoded = {name: decode_value(value) for name, value in wire.items()}
         encoding = decoded.pop(ENCODING_ATTRIBUTE, None)
         attributes = MappingProxyType(decoded)
-    body, problem = _decode_body(raw.get("Body"), encoding)
+    text, problem = raw.get("Body"), ""
+    if encoding is None and text is not None and text.isascii():
+        body = text.encode()
+    else:
+        body, problem = _decode_body(text, encoding)
+    count, sent, known = system.get("ApproximateReceiveCount"), system.get("SentTimestamp"), system.get
     message = Message(
         topic,
         raw.get("MessageId", ""),
         body,
         attributes,
-        system.get("MessageGroupId"),
-        system.get("MessageDeduplicationId"),
-        system.get("SequenceNumber"),
-        _whole(system.get("ApproximateReceiveCount")),
-        _moment(system.get("SentTimestamp")),
+        known("MessageGroupId"),
+        known("MessageDeduplicationId"),
+        known("SequenceNumber"),
+        1 if count == "1" else _whole(count),
+        _moment(sent),
         raw,
     )
     if not problem:
@@ -322,13 +327,15 @@ def _whole(text: str | None) -> int | None:
 
 
 def _moment(milliseconds: str | None) -> datetime | None:
-    count = _whole(milliseconds)
-    if count is None:
+    if milliseconds is None or not (milliseconds.isascii() and milliseconds.isdigit()):
         return None
     try:
-        return datetime.fromtimestamp(count / 1000, UTC)  # exact to the millisecond until the year 2255
+        return _from_timestamp(int(milliseconds) / 1000, UTC)  # exact to the millisecond until the year 2255
     except (OverflowError, OSError, ValueError):
         return None
+
+
+_from_timestamp = datetime.fromtimestamp
 
 
 def carried_traceparent(message: Message) -> str | None:

@@ -104,7 +104,7 @@ class BatchSession(Session):
         most, room = self._batches.max_messages, self._batches.max_bytes
         taken = self._lanes.take_run(most, room) or self._lanes.take_run(1, None)
         while len(taken) < most:
-            left = None if room is None else room - sum(len(held.delivery.message.body) for held in taken)
+            left = None if room is None else room - sum(len(held.message.body) for held in taken)
             more = self._lanes.take_run(most - len(taken), left)
             if not more:
                 break
@@ -185,7 +185,7 @@ class BatchSession(Session):
 
         async def read_one(held: Held) -> None:
             try:
-                await opening(held.delivery.message)
+                await opening(held.message)
             except (Exception, asyncio.CancelledError) as error:
                 if own_cancellation(error):
                     raise
@@ -193,12 +193,12 @@ class BatchSession(Session):
 
         async with asyncio.TaskGroup() as readers:
             for held in members:
-                if held.delivery.fault is not None:
-                    failures[held.id] = held.delivery.fault
+                if held.fault is not None:
+                    failures[held.id] = held.fault
                 elif self._following.skipping and (skipped := self._following.skipped(held)) is not None:
                     failures[held.id] = skipped
-                elif plain and COMPRESSION_ATTRIBUTE not in held.delivery.message.attributes:
-                    read[held.id] = held.delivery.message
+                elif plain and COMPRESSION_ATTRIBUTE not in held.message.attributes:
+                    read[held.id] = held.message
                 else:
                     readers.create_task(read_one(held), name=f"messagequeue open {self._topic} {held.id}")
         if failures:

@@ -45,10 +45,11 @@ class Held(Lease):
         "beat",
         "cancelled",
         "company",
-        "delivery",
+        "fault",
         "handle",
         "id",
         "key",
+        "message",
         "returned",
         "state",
         "task",
@@ -56,7 +57,12 @@ class Held(Lease):
 
     def __init__(self, delivery: Delivery, key: str | None, received_at: float, deadline: float | None = None) -> None:
         super().__init__(received_at, deadline)
-        self.renew(delivery)
+        self.message = message = (
+            delivery.message
+        )  # not the delivery: the fewer objects live, the less there is to collect
+        self.handle = delivery.lease
+        self.fault = delivery.fault
+        self.id = message.id
         self.key = key
         self.state = State.WAITING
         self.attempts = 0  # settlements tried
@@ -68,9 +74,10 @@ class Held(Lease):
 
     def renew(self, delivery: Delivery) -> None:
         """Go on with a later delivery of the same message."""
-        self.delivery = delivery
+        self.message = message = delivery.message
         self.handle = delivery.lease
-        self.id = delivery.message.id
+        self.fault = delivery.fault
+        self.id = message.id
 
     def cancel(self, why: Cancelled) -> bool:
         """

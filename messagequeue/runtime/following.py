@@ -69,7 +69,7 @@ class Following:
             )
             self._retry(held, 0.0)
             return
-        what = outcome(raised, self._options, held.delivery.message.delivery_attempt, random.random())
+        what = outcome(raised, self._options, held.message.delivery_attempt, random.random())
         if is_failure(raised) and raised is not None:
             self._report(held, raised)
             if isinstance(what, GiveBack) and held.key is not None:
@@ -120,7 +120,7 @@ class Following:
         """
         if isinstance(raised, Discard | DeadLetter):
             return None
-        what = outcome(raised, self._options, held.delivery.message.delivery_attempt)
+        what = outcome(raised, self._options, held.message.delivery_attempt)
         if isinstance(what, Settle) and not called:
             return None
         if self.skipping and isinstance(what, GiveBack) and what.failed:
@@ -140,7 +140,7 @@ class Following:
             "this topic: the message stays and comes back"
         )
         self.tell(SettleError, text, held, raised)
-        self._retry(held, retry_after(self._options, held.delivery.message.delivery_attempt, random.random()))
+        self._retry(held, retry_after(self._options, held.message.delivery_attempt, random.random()))
 
     def _count_settled(self, held: Held, what: Settle) -> None:
         if what.discarded is None:
@@ -152,7 +152,7 @@ class Following:
     def _report(self, held: Held, raised: BaseException) -> None:
         if isinstance(raised, DecodeError):
             self._stats.undecodable += 1
-            raised.topic, raised.message = self._topic, held.delivery.message
+            raised.topic, raised.message = self._topic, held.message
             self._faults.tell(raised, self._loop.time())
             return
         self._stats.failed += 1
@@ -190,4 +190,4 @@ class Following:
 
     def tell(self, kind: type[ConsumeError], text: str, held: Held, cause: BaseException | None = None) -> None:
         """Report an error about *held*."""
-        self._faults.tell_of(kind, text, held.delivery.message, cause, self._loop.time())
+        self._faults.tell_of(kind, text, held.message, cause, self._loop.time())

@@ -101,7 +101,7 @@ class RunLanes(Lanes):
 
 def size(held: Held) -> int:
     """Bytes that a message counts."""
-    return len(held.delivery.message.body)
+    return len(held.message.body)
 
 
 def fits(held: Held, room: int | None) -> bool:

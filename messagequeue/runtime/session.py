@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Awaitable, Coroutine, Sequence
-from dataclasses import replace
 from types import CoroutineType
 from typing import Any
 
@@ -70,6 +70,7 @@ class Session:
         self._stats = stats
         self._telemetry = telemetry
         self._loop = asyncio.get_running_loop()
+        self._cpu_time = getattr(self._loop, "cpu_time", time.thread_time)  # where time is virtual, so is this
         self._lanes = self._new_lanes(ordered=source.capabilities.ordering)
         self._held: dict[str, Held] = {}
         self._handlers = OwnedTasks(logger)
@@ -100,21 +101,24 @@ class Session:
             settling=self._settling,
             handled=self._handled,
         )
-        self._runner = Runner(
-            self._handlers,
-            f"messagequeue handler {topic}",
-            free=self._free,
-            take=self._take,
-            work=self._work,
-            ended=self._ended,
-            turned=self._pump,
-        )
+        self._runner = self._new_runner()
         self._ahead = Ahead.of(options, source.limits)
         self._polling = self._new_polling()
         self._heart: Heart | None = None
 
     def _new_lanes(self, *, ordered: bool) -> Lanes:
         return Lanes(ordered=ordered)
+
+    def _new_runner(self) -> Runner:
+        return Runner(
+            self._handlers,
+            f"messagequeue handler {self._topic}",
+            free=self._free,
+            take=self._take,
+            work=self._work,
+            ended=self._ended,
+            turned=self._pump,
+        )
 
     def _new_polling(self) -> Polling:
         return Polling(
@@ -126,7 +130,7 @@ class Session:
             room=self._room,
             awaited=self._lanes.awaited,
             on_deliveries=self._on_deliveries,
-            on_received=self._ahead.received,
+            on_received=self._on_received,
             on_launched=self._on_launched,
             on_answered=self._on_answered,
         )
@@ -144,7 +148,7 @@ class Session:
         """What is said of a message from now on, to error sinks too, is said of this form of it."""
         held = self._held.get(message.id)
         if held is not None:
-            held.delivery = replace(held.delivery, message=message)
+            held.message = message
 
     @property
     def in_flight(self) -> int:
@@ -281,6 +285,10 @@ class Session:
         self._book.add(held)
         return True
 
+    def _on_received(self, now: float, full: bool, flight: float) -> None:
+        self._ahead.computed(now, self._cpu_time())
+        self._ahead.received(now, full, flight)
+
     def _on_launched(self, now: float) -> None:
         """A receive is out."""
 
@@ -319,24 +327,24 @@ class Session:
         """Return what is to be run for a message."""
         if self._telemetry is not None:
             return observed(self._telemetry, held, self._handle)
-        if self._timed or self._following.skipping or held.delivery.fault is not None:
+        if self._timed or self._following.skipping or held.fault is not None:
             return self._handle(held)
         # Nothing else to do: the handler itself.
         try:
-            work = self._handler(held.delivery.message)
+            work = self._handler(held.message)
         except StopIteration as error:  # which the end of a coroutine is told from
             raise RuntimeError("the handler raised StopIteration") from error
         return work if type(work) is CoroutineType else _awaited(work)
 
     async def _handle(self, held: Held) -> None:
-        if held.delivery.fault is not None:
-            raise held.delivery.fault
+        if held.fault is not None:
+            raise held.fault
         if self._following.skipping and (skipped := self._following.skipped(held)) is not None:
             raise skipped
         timeout = self._options.handler_timeout
         timer = None if timeout is None else self._loop.call_later(timeout, self._time_out, held)
         try:
-            await _awaited(self._handler(held.delivery.message))
+            await _awaited(self._handler(held.message))
         finally:
             if timer is not None:
                 timer.cancel()

@@ -140,10 +140,11 @@ class Settling:
             if self._queue and self._flush_handle is None:
                 self._flush_handle = self._loop.call_soon(self._flush)
         now = self._loop.time()
+        stats, settled = self._stats, self._on_settled
         for held, error in zip(batch, results, strict=True):
             if error is None and started <= held.deadline:
-                self._stats.settled += 1
-                self._over(held, self._on_settled)
+                stats.settled += 1
+                self._over(held, settled)
             else:
                 self._unsettled(held, error, now)
         self._on_progress()
@@ -274,7 +275,7 @@ class Settling:
             self._on_put_aside(held)
 
     async def _dead_letter(self, held: Held, what: Bury) -> Sequence[ConsumeError | None]:
-        message = held.delivery.message
+        message = held.message
         return [await self._source.dead_letter(held.handle, message, reason=what.reason, error=what.error)]
 
     # -- ends
@@ -304,7 +305,7 @@ class Settling:
         self._tasks.spawn(work, name=f"messagequeue {what} {self._topic}")
 
     def _tell(self, kind: type[ConsumeError], text: str, held: Held, cause: BaseException | None) -> None:
-        self._faults.tell_of(kind, text, held.delivery.message, cause, self._loop.time())
+        self._faults.tell_of(kind, text, held.message, cause, self._loop.time())
 
 
 async def quiet(batch: Sequence[Held]) -> None:

@@ -111,6 +111,10 @@ class AutojumpLoop(asyncio.SelectorEventLoop):
         self._clock_resolution = max(1e-9, 2 * math.ulp(now))
         return now
 
+    def cpu_time(self) -> float:
+        """Seconds of virtual time spent computing: none."""
+        return 0.0
+
     def limit(self, seconds: float) -> None:
         """Raise `TimeoutError` out of the loop, once, where the clock would jump past *seconds* from now."""
         self._virtual.limit = self._virtual.now + seconds

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from messagequeue.runtime.ahead import Ahead
+from messagequeue.runtime.ahead import FEW, Ahead
 from messagequeue.testing import run_virtual
 from tests.unit.consumer.fake_source import FakeSource, bench
 
@@ -59,6 +59,50 @@ def test_ahead_shrinks_by_half_when_messages_wait_and_to_nothing_on_a_quiet_topi
     ahead.received(4.5, full=False, flight=1.0)
 
     assert (kept, halved, ahead.messages) == (40, 20, 0)
+
+
+class Bursts:
+    """Full receives of 100 ms, of which some part is spent computing."""
+
+    def __init__(self, ahead):
+        self.ahead, self.now, self.cpu = ahead, 0.0, 0.0
+
+    def come(self, count, *, share):
+        for _ in range(count):
+            self.now, self.cpu = self.now + 0.1, self.cpu + 0.1 * share
+            self.ahead.computed(self.now, self.cpu)
+            self.ahead.note(self.now, 0, 0)
+            self.ahead.received(self.now + 0.09, full=True, flight=0.1)
+        return self.ahead.messages
+
+
+def test_ahead_is_a_few_receives_while_the_cpu_is_busy():
+    """More of them would not be handled sooner; what there are already may stay."""
+    bursts = Bursts(Ahead(10, 1000))
+
+    assert bursts.come(30, share=0.9) == 10 * FEW
+    grown = bursts.come(10, share=0.1)
+    assert grown > 10 * FEW
+    assert bursts.come(10, share=0.9) == grown
+
+
+def test_ahead_falls_back_to_a_few_receives_when_the_cpu_has_no_time_left():
+    """Step by step, and never below: what comes together costs less."""
+    bursts = Bursts(Ahead(10, 1000))
+    most = bursts.come(20, share=0.1)
+
+    assert most > bursts.come(2, share=1.0) > 10 * FEW
+    assert bursts.come(20, share=1.0) == 10 * FEW
+
+
+def test_short_times_say_nothing_of_the_cpu():
+    """A burst is followed by a wait: only a longer time shows which is the rule."""
+    bursts = Bursts(Ahead(10, 1000))
+    most = bursts.come(20, share=0.1)
+    for turn in range(1, 20):
+        bursts.ahead.computed(bursts.now + turn * 0.001, bursts.cpu + turn * 0.001)
+
+    assert bursts.ahead.messages == most
 
 
 def run(seconds, **options):

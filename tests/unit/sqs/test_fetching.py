@@ -25,7 +25,6 @@ from messagequeue_sqs._opening import Opening, PointedMessage
 from messagequeue_sqs._pointer import LEGACY_POINTER_CLASS, POINTER_CLASS, Pointer, write_pointer
 from messagequeue_sqs._queue import parse_topic
 from messagequeue_sqs._sender import SQSSender
-from messagequeue_sqs._settling import Lease
 from messagequeue_sqs._source import SQSSource
 from tests.unit.sqs.fake_s3 import FakeS3, digest, failing
 from tests.unit.sqs.fake_sqs import STANDARD_URL, FakeSqs
@@ -486,7 +485,7 @@ def test_failed_delete_of_an_object_is_a_warning_and_a_count(
 def test_nobody_waits_for_s3_to_delete() -> None:
     """`settle()` returns when the queue has answered, and closing waits a few seconds at most (EXT-03)."""
     bench = Bench(delete=True)
-    lease = Lease("h1", bench.large(1, b"abc"))
+    lease = bench.large(1, b"abc")
 
     async def main() -> tuple[float, float]:
         loop = asyncio.get_running_loop()
@@ -508,7 +507,7 @@ def test_deletes_that_pile_up_are_bounded() -> None:
     async def main() -> None:
         bench.s3.delay = 1_000
         for place in range(DELETES + 5):
-            await bench.source.settle([Lease(f"h{place}", bench.large(place, b"x"))])
+            await bench.source.settle([bench.large(place, b"x")])
         await asyncio.sleep(1)
         assert bench.s3.names() == ["delete"] * DELETES
         await bench.source.close()
