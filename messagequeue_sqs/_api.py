@@ -6,8 +6,8 @@ The calls of SQS that publishers and consumers make, as a protocol with the serv
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NotRequired, Protocol, TypedDict
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, NotRequired, Protocol, TypedDict, TypeVar
 
 
 class WireAttribute(TypedDict, total=False):
@@ -88,6 +88,12 @@ class ReceivedMessage(TypedDict, total=False):
     MessageAttributes: Mapping[str, WireAttribute]
 
 
+R = TypeVar("R")
+
+#: What a method returns that is a coroutine function, or hands on the coroutine of another: one less costs less.
+Call = Coroutine[Any, Any, R]
+
+
 class SqsApi(Protocol):
     """
     One region's SQS.  Every method is one call, with the SDK's own retries and no others.
@@ -100,14 +106,14 @@ class SqsApi(Protocol):
         """The address that calls go to, for error texts."""
         ...
 
-    async def send_message_batch(self, queue_url: str, entries: Sequence[SendEntry], /) -> BatchAnswer: ...
+    def send_message_batch(self, queue_url: str, entries: Sequence[SendEntry], /) -> Call[BatchAnswer]: ...
 
-    async def receive_message(self, request: ReceiveRequest, /) -> Sequence[ReceivedMessage]: ...
+    def receive_message(self, request: ReceiveRequest, /) -> Call[Sequence[ReceivedMessage]]: ...
 
-    async def delete_message_batch(self, queue_url: str, entries: Sequence[HandleEntry], /) -> BatchAnswer: ...
+    def delete_message_batch(self, queue_url: str, entries: Sequence[HandleEntry], /) -> Call[BatchAnswer]: ...
 
-    async def change_message_visibility_batch(
+    def change_message_visibility_batch(
         self, queue_url: str, entries: Sequence[HandleEntry], /
-    ) -> BatchAnswer: ...
+    ) -> Call[BatchAnswer]: ...
 
     async def get_queue_attributes(self, queue_url: str, names: Sequence[str], /) -> Mapping[str, str]: ...

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 from messagequeue._errors import ConsumeError, ErrorCode, LeaseLostError, SettleError
 
@@ -15,6 +16,9 @@ from ._sender import ENTRY_IDS, all_done, reconcile
 #: One receive of one message is what came with it: its `ReceiptHandle` settles it.
 Lease = ReceivedMessage
 
+# Calls hand their coroutine on where they have nothing to add: each one more costs what a message's bookkeeping does.
+Results = Coroutine[Any, Any, list[ConsumeError | None]]
+
 
 class Settler:
     """What can be done with the leases of one queue, in calls of at most 10."""
@@ -23,16 +27,16 @@ class Settler:
         self._api = api
         self._queue = queue
 
-    async def delete(self, leases: Sequence[Lease]) -> list[ConsumeError | None]:
+    def delete(self, leases: Sequence[Lease]) -> Results:
         """
         Delete the messages.  Deleting one again does no harm, so an unconfirmed entry may be tried again.
 
         Raises:
             SettleError: the only call failed as a whole.
         """
-        return await self._in_batches(leases, self._api.delete_message_batch, None)
+        return self._in_batches(leases, self._api.delete_message_batch, None)
 
-    async def change(self, leases: Sequence[Lease], seconds: int) -> list[ConsumeError | None]:
+    def change(self, leases: Sequence[Lease], seconds: int) -> Results:
         """
         Make the messages visible in *seconds* from now, at most 43 200; 0 is at once.
 
@@ -40,7 +44,7 @@ class Settler:
             SettleError: the only call failed as a whole.
         """
         visibility = min(max(0, seconds), _limits.VISIBILITY_MAX)
-        return await self._in_batches(leases, self._api.change_message_visibility_batch, visibility)
+        return self._in_batches(leases, self._api.change_message_visibility_batch, visibility)
 
     async def _in_batches(
         self,

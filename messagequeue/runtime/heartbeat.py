@@ -87,7 +87,7 @@ class Heart:
         limit = min(BEAT_TIMEOUT, self._book.terms.interval or BEAT_TIMEOUT)
         try:
             async with asyncio.timeout(limit):
-                results = await call(self._source.extend(handles, by=by), len(batch))
+                results = await call(lambda: self._source.extend(handles, by=by), len(batch))
         except TimeoutError:
             results = [MessageQueueError("no answer in time", retryable=True)] * len(batch)
         except asyncio.CancelledError:

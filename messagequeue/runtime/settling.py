@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from .. import _log_events as events
@@ -94,9 +95,6 @@ class Settling:
         if self._closed:
             return
         self.pending += 1
-        self._spawn_or_enqueue(held)
-
-    def _spawn_or_enqueue(self, held: Held) -> None:
         if held.beat is not None and not held.beat.done():
             # A prolongation that lands after the delete would be refused, and reported, for nothing (HB-01).
             self._spawn(self._enqueue_after_beat(held), "settle")
@@ -134,7 +132,7 @@ class Settling:
     async def _settle(self, batch: list[Held]) -> None:
         started = self._loop.time()
         try:
-            results = await call(self._source.settle([held.handle for held in batch]), len(batch))
+            results = await call(lambda: self._source.settle([held.handle for held in batch]), len(batch))
         finally:
             self._in_flight -= 1
             if self._queue and self._flush_handle is None:
@@ -192,7 +190,7 @@ class Settling:
         await quiet(batch)
         while batch:
             wait = max(0.0, until - self._loop.time())
-            results = await call(self._source.release([held.handle for held in batch], after=wait), len(batch))
+            results = await call(partial(self._source.release, [held.handle for held in batch], after=wait), len(batch))
             failures += 1
             again = []
             for held, error in zip(batch, results, strict=True):
@@ -250,7 +248,7 @@ class Settling:
     async def _bury(self, held: Held, what: Bury) -> bool:
         """Return whether it is there, or on its way off the queue."""
         await quiet([held])
-        (error,) = await call(self._dead_letter(held, what), 1)
+        (error,) = await call(lambda: self._dead_letter(held, what), 1)
         gone = True
         if error is None:
             self._stats.dead_lettered += 1
@@ -316,15 +314,15 @@ async def quiet(batch: Sequence[Held]) -> None:
 
 
 async def call(
-    work: Coroutine[Any, Any, Sequence[ConsumeError | None]], count: int
+    work: Callable[[], Awaitable[Sequence[ConsumeError | None]]], count: int
 ) -> Sequence[MessageQueueError | None]:
     """
-    Await a batch call of the source and make its failure as a whole the failure of each entry.
+    Make a batch call of the source, and its failure as a whole the failure of each entry.
 
     An answer that makes no sense is a failure that may be tried again: no message may be forgotten for it.
     """
     try:
-        results = list(await work)
+        results = list(await work())
     except MessageQueueError as error:
         return [error] * count
     except (Exception, asyncio.CancelledError) as error:

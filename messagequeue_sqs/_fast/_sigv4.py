@@ -38,7 +38,8 @@ class Signer:
     """
     Signs `POST path` with a fixed set of headers.
 
-    What does not depend on the body is computed once per second, and the signing key once per day and credentials.
+    What does not depend on the body is computed once per second, and the signing key once per day and credentials.  The
+    last body is kept, for requests that are all the same.
 
     Args:
         path: As it is sent, already encoded.
@@ -54,16 +55,21 @@ class Signer:
         self._keys: Keys | None = None
         self._key_of: tuple[str, str] | None = None
         self._key = b""
+        self._body: bytes | None = None
+        self._signed = b""
 
     def sign(self, body: bytes, second: int, keys: Keys) -> bytes:
         """Return the header lines that *body* needs, the last one without its end: date, token if any, signature."""
         if second != self._second or keys != self._keys:
             self._renew(second, keys)
+        elif body == self._body:  # one receive is like the other
+            return self._signed
         request = self._request.copy()
         request.update(sha256(body).hexdigest().encode())
         mac = self._mac.copy()
         mac.update(request.hexdigest().encode())
-        return self._lines + mac.hexdigest().encode()
+        self._body, self._signed = body, self._lines + mac.hexdigest().encode()
+        return self._signed
 
     def authorization(self, body: bytes, second: int, keys: Keys) -> str:
         """Return the value of the Authorization header alone."""

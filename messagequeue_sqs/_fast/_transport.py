@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -66,26 +66,28 @@ class FastApi:
     def endpoint(self) -> str:
         return self._by_sdk.endpoint
 
-    async def send_message_batch(self, queue_url: str, entries: Sequence[SendEntry], /) -> BatchAnswer:
+    def send_message_batch(self, queue_url: str, entries: Sequence[SendEntry], /) -> Coroutine[Any, Any, BatchAnswer]:
         request = {"QueueUrl": queue_url, "Entries": entries}
-        return await self._call(
+        return self._call(
             "SendMessageBatch", request, batch_answer, lambda: self._by_sdk.send_message_batch(queue_url, entries)
         )
 
-    async def receive_message(self, request: ReceiveRequest, /) -> Sequence[ReceivedMessage]:
-        return await self._call(
-            "ReceiveMessage", request, received_messages, lambda: self._by_sdk.receive_message(request)
-        )
+    def receive_message(self, request: ReceiveRequest, /) -> Coroutine[Any, Any, Sequence[ReceivedMessage]]:
+        return self._call("ReceiveMessage", request, received_messages, lambda: self._by_sdk.receive_message(request))
 
-    async def delete_message_batch(self, queue_url: str, entries: Sequence[HandleEntry], /) -> BatchAnswer:
+    def delete_message_batch(
+        self, queue_url: str, entries: Sequence[HandleEntry], /
+    ) -> Coroutine[Any, Any, BatchAnswer]:
         request = {"QueueUrl": queue_url, "Entries": entries}
-        return await self._call(
+        return self._call(
             "DeleteMessageBatch", request, batch_answer, lambda: self._by_sdk.delete_message_batch(queue_url, entries)
         )
 
-    async def change_message_visibility_batch(self, queue_url: str, entries: Sequence[HandleEntry], /) -> BatchAnswer:
+    def change_message_visibility_batch(
+        self, queue_url: str, entries: Sequence[HandleEntry], /
+    ) -> Coroutine[Any, Any, BatchAnswer]:
         request = {"QueueUrl": queue_url, "Entries": entries}
-        return await self._call(
+        return self._call(
             "ChangeMessageVisibilityBatch",
             request,
             batch_answer,

@@ -141,3 +141,19 @@ def test_drawing_of_other_credentials_is_told_from_a_wrong_one() -> None:
     """Credentials may be refreshed between the drawing and the proof; that is no reason to give up."""
     with pytest.raises(OtherKeys):
         Drawing(drawn(), Keys("OTHER", "secret", None), "i" * 24)
+
+
+def test_equal_bodies_are_signed_once_a_second() -> None:
+    """And anew where anything else of it is another: the second, the keys, the body."""
+    mine, theirs = Keys("a", "b", None), Keys("c", "d", "t")
+    signer = Signer(path="/", headers={"host": "h"}, region="r", service="s")
+    first = signer.sign(b"{}", 1_700_000_000, mine)
+
+    assert signer.sign(bytes(bytearray(b"{}")), 1_700_000_000, mine) == first
+    others = [
+        signer.sign(b"{ }", 1_700_000_000, mine),
+        signer.sign(b"{ }", 1_700_000_001, mine),
+        signer.sign(b"{ }", 1_700_000_001, theirs),
+    ]
+    assert len({first, *others}) == 4
+    assert signer.sign(b"{}", 1_700_000_000, mine) == first
