@@ -68,6 +68,16 @@ RECEIVE_RECOVERED = Event("receive.recovered", "consumer", INFO, ("topic",), "Re
 RECEIVE_LATE = Event(
     "receive.late", "consumer", DEBUG, ("topic", "count"), "Messages came after the stop, and are handed back."
 )
+TOPIC_DOUBTFUL = Event(
+    "topic.doubtful",
+    "consumer",
+    WARNING,
+    ("topic", "finding"),
+    "How a topic is set up makes losing or repeating messages likely; once.",
+)
+TOPIC_UNKNOWN = Event(
+    "topic.unknown", "consumer", DEBUG, ("topic", "error"), "The broker does not tell how a topic is set up."
+)
 MESSAGE_UNREADABLE = Event(
     "message.unreadable",
     "consumer",

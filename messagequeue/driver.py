@@ -24,6 +24,7 @@ from ._protocols import ConsumerProvider, Handler, PublisherProvider
 
 __all__ = [
     "Capabilities",
+    "CheckedSource",
     "Delivery",
     "EncodedMessage",
     "LeaseSource",
@@ -33,6 +34,7 @@ __all__ = [
     "PreparingSender",
     "ProviderSpec",
     "Sender",
+    "TopicFacts",
 ]
 
 
@@ -300,6 +302,40 @@ class OpeningSource(LeaseSource, Protocol):
 
         It works in the handler's slot, while the lease of its message is prolonged, and so may wait.  It raises
         `DecodeError` for a message that cannot be opened, or a signal, as handlers do; then that message alone fails.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """
+    How a topic is set up, as far as the broker tells.
+
+    Attributes:
+        dead_letters: It has a dead-letter queue; None: not known, or it is one itself.
+        max_receives: Receives after which the broker dead-letters a message; None: never, or not known.
+        retention: Seconds that the broker keeps a message; None: for ever, or not known.
+        dead_letter_retention: The same of its dead-letter queue.
+        keeps_age: In the dead-letter queue, too, retention counts from when a message was first sent.
+    """
+
+    dead_letters: bool | None = None
+    max_receives: int | None = None
+    retention: float | None = None
+    dead_letter_retention: float | None = None
+    keeps_age: bool = False
+
+
+@runtime_checkable
+class CheckedSource(LeaseSource, Protocol):
+    """A `LeaseSource` that can tell how its topic is set up, for `ConsumeOptions.checks`."""
+
+    async def facts(self) -> TopicFacts:
+        """
+        Return what the broker tells.  Called once for a consumer at most, when it begins, beside `receive()`.
+
+        Raises:
+            Exception: the broker does not tell; that is a log line at DEBUG.
         """
         ...
 

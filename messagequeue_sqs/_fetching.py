@@ -14,7 +14,7 @@ from messagequeue import _log_events as events
 from messagequeue._errors import ConsumeError, DecodeError, Discard, ErrorCode
 from messagequeue._message import Message
 from messagequeue._protocols import Handler
-from messagequeue.driver import Capabilities, Delivery, LeaseSource, Limits
+from messagequeue.driver import Capabilities, CheckedSource, Delivery, LeaseSource, Limits, TopicFacts
 from messagequeue.runtime.tasks import OwnedTasks
 
 from ._faults import CallError
@@ -72,6 +72,10 @@ class FetchingSource:
 
     async def start(self) -> float:
         return await self._source.start()
+
+    async def facts(self) -> TopicFacts:
+        source = self._source
+        return await source.facts() if isinstance(source, CheckedSource) else TopicFacts()
 
     async def receive(self, max_messages: int, /, *, wait: float) -> Sequence[Delivery]:
         return await self._source.receive(max_messages, wait=wait)

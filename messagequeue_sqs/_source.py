@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from messagequeue import _log_events as events
@@ -16,11 +16,12 @@ from messagequeue._errors import (
 )
 from messagequeue._message import Message
 from messagequeue._options import ConsumeOptions
-from messagequeue.driver import Capabilities, Delivery, Limits
+from messagequeue.driver import Capabilities, Delivery, Limits, TopicFacts
 
 from . import _limits, _wire
 from ._api import ReceivedMessage, ReceiveRequest, SqsApi
 from ._dead_letter import DeadLetters
+from ._facts import facts_of
 from ._faults import CallError
 from ._md5 import attributes_md5, body_md5
 from ._queue import Queue
@@ -30,6 +31,9 @@ from ._settling import Lease, Settler
 #: Parked receives of one consumer at most; each of them holds a connection.
 _MAX_RECEIVES = 50
 
+
+#: The attributes that say how a queue is set up.
+_FACTS = ("RedrivePolicy", "MessageRetentionPeriod")
 
 Decode = Callable[[str, ReceivedMessage], tuple[Message, DecodeError | None]]
 
@@ -77,6 +81,8 @@ class SQSSource:
         self._visibility: int | None = None if given is None else math.ceil(given)
         self._settler = Settler(calls, queue)
         self._dead_letters = DeadLetters(calls, queue, self._settler, verify_checksums=verify_checksums)
+        self._asked = ["VisibilityTimeout"] if options.checks == "off" else ["VisibilityTimeout", *_FACTS]
+        self._attributes: Mapping[str, str] | None = None
         self._told: set[str] = set()
 
     @property
@@ -125,11 +131,12 @@ class SQSSource:
 
     async def _queue_lease(self) -> int:
         try:
-            attributes = await self._calls.get_queue_attributes(self._queue.url, ["VisibilityTimeout"])
+            attributes = await self._calls.get_queue_attributes(self._queue.url, self._asked)
         except CallError as error:
             if error.fault.code is not ErrorCode.ACCESS_DENIED:
                 raise self._receive_error(error) from error.origin
             attributes = {}
+        self._attributes = attributes
         text = attributes.get("VisibilityTimeout", "")
         return int(text) if text.isdigit() else self._chosen_lease()
 
@@ -148,6 +155,19 @@ class SQSSource:
             self._visibility,
         )
         return self._visibility
+
+    async def facts(self) -> TopicFacts:
+        """
+        As the protocol says: one GetQueueAttributes for the queue, which `start()` may have made, and one for its
+        dead-letter queue.
+
+        Raises:
+            CallError: the queue's attributes may not be read.
+        """
+        attributes = self._attributes
+        if attributes is None:
+            attributes = await self._calls.get_queue_attributes(self._queue.url, [*_FACTS])
+        return await facts_of(attributes, self._queue, self._calls)
 
     # -- receive -------------------------------------------------------------------------------------------------
 

@@ -74,6 +74,7 @@ LAYERS = {
     "messagequeue.runtime": 2,
     "messagequeue_sqs._config": 2,
     "messagequeue_sqs._dead_letter": 2,
+    "messagequeue_sqs._facts": 2,
     "messagequeue_sqs._fast._answers": 2,
     "messagequeue_sqs._fast._connection": 2,
     "messagequeue_sqs._fast._pool": 2,

@@ -14,7 +14,7 @@ from .._options import ConsumeOptions
 from .._trace_header import traceparent_of
 from ..broker import Envelope, Lease, Outcome, Queue, UnknownQueueError
 from ..broker.storage import StorageError
-from ..driver import Capabilities, Delivery, Limits
+from ..driver import Capabilities, Delivery, Limits, TopicFacts
 from ._config import TopicOptions
 from ._hub import Hub
 from ._sender import BATCH, capabilities_of, sequence_text
@@ -52,6 +52,14 @@ class MemorySource:
 
     async def start(self) -> float:
         return self._lease
+
+    async def facts(self) -> TopicFacts:
+        """As the protocol says.  A topic without a policy is a dead-letter topic, or a queue that another face made."""
+        settings = self._queue.settings
+        policy = settings.dead_letters
+        if policy is None:
+            return TopicFacts(retention=settings.retention)
+        return TopicFacts(dead_letters=True, max_receives=policy.max_receives, retention=settings.retention)
 
     async def receive(self, max_messages: int, /, *, wait: float) -> Sequence[Delivery]:
         try:

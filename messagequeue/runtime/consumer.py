@@ -10,10 +10,11 @@ from .._errors import ClosedError, ErrorCode, MessageQueueError
 from .._message import Message
 from .._options import ConsumeOptions
 from .._protocols import ErrorSink, Handler, Middleware
-from ..driver import LeaseSource
+from ..driver import CheckedSource, LeaseSource
 from ..middleware import compose
 from ..telemetry import ConsumerTelemetry
 from .batch_session import BatchSession
+from .checks import Checks
 from .observed_source import observed_source
 from .opening import opened
 from .session import Session
@@ -57,6 +58,7 @@ class RuntimeConsumer:
             self._handler = opened(
                 source, compose(handler, *middleware), max_decompressed=options.max_decompressed, note=self._note
             )
+        self._checks = Checks(topic, source if isinstance(source, CheckedSource) else None, options)
         self._share = share
         self._faults = Faults(topic, on_error)
         self._on_closed = on_closed
@@ -109,12 +111,21 @@ class RuntimeConsumer:
 
     async def _consume(self) -> None:
         self._session = self._new_session()
+        checking = None
+        if self._checks.due and self.options.checks == "error":
+            await self._checks.refuse()
+        elif self._checks.due:
+            checking = self._tasks.spawn(self._checks.warn(), name=f"messagequeue checks {self.topic}")
         try:
             await self._session.run()
         except BaseExceptionGroup as group:  # a bug in a service task: show it, not its wrapping
             if len(group.exceptions) == 1:
                 raise group.exceptions[0] from group
             raise
+        finally:
+            if checking is not None:
+                checking.cancel()
+                await asyncio.wait((checking,))
 
     def _new_session(self) -> Session:
         handler, options, faults, stats = self._handler, self.options, self._faults, self.stats

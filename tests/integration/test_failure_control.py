@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 
 import pytest
 
@@ -88,3 +89,23 @@ async def test_a_queue_without_dead_letters_loses_nothing_to_a_permanent_error(q
         async with consuming(provider, url, handle, no_dead_letter_queue="discard", **options) as (consumer, _):
             await until(lambda: consumer.stats.settled == 1)
         assert sum(queues.counts(url)) == 0
+
+
+@real_time(60)
+async def test_what_is_doubtful_in_a_queue_is_told_at_the_start(
+    queues: Queues, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By the service's own word: no dead-letter queue, and one that moves after one receive and keeps no longer."""
+    without, one = queues.create(fifo=True), queues.create(dead_letters=1)
+
+    async def handle(message: Message) -> None: ...
+
+    async with SQSConsumerProvider(SQSConfig(queue_address=queues.endpoint)) as provider:
+        with caplog.at_level(logging.WARNING, "messagequeue"):
+            async with consuming(provider, without, handle, wait_time=1), consuming(provider, one, handle, wait_time=1):
+                await until(lambda: len([r for r in caplog.records if r.event == "topic.doubtful"]) == 3)
+
+    found = [(record.topic, record.finding) for record in caplog.records if record.event == "topic.doubtful"]
+    assert sorted(found) == sorted(
+        [(without, "no_dead_letter_queue"), (one, "one_receive"), (one, "dead_letter_retention")]
+    )
