@@ -177,7 +177,9 @@ class PublishOptions:
         low=0,
         high=60,
     )
-    max_in_flight: int = option(10, "Calls in flight at once per topic.", low=1, high=1_000)
+    max_in_flight: int = option(
+        50, "Calls in flight at once per topic; more than one only while full batches wait.", low=1, high=1_000
+    )
     max_pending: int = option(
         10_000, "Messages waiting or in flight; above it publish() waits and publish_nowait() refuses.", low=1
     )
