@@ -59,19 +59,24 @@ class BatchSession(Session):
 
     # -- gathering
 
-    def _pump(self) -> None:
-        """Start the lists that are full, or whose first message has waited long enough."""
+    def _pump(self, not_before: float = 0.0) -> None:
+        """
+        Start the lists that are full, or whose first message has waited long enough.
+
+        Args:
+            not_before: What time it is at least: a timer may fire a little early, by the clock that it goes by.
+        """
         if self._pumping:
             return
         self._pumping = True
         try:
-            while not self._stopping and self._lists < self._options.concurrency and self._is_due():
+            while not self._stopping and self._lists < self._options.concurrency and self._is_due(not_before):
                 self._start_list(self._take_list())
         finally:
             self._pumping = False
         self._pumped()
 
-    def _is_due(self) -> bool:
+    def _is_due(self, not_before: float) -> bool:
         """Whether a list should start now; where one should later, a timer is set."""
         batches = self._batches
         if not self._lanes.ready:
@@ -80,16 +85,16 @@ class BatchSession(Session):
         if full:
             return True
         due = min(held.received_at for held in found) + batches.max_wait
-        if due <= self._loop.time():
+        if due <= max(not_before, self._loop.time()):
             return True
         if self._gathering is None or self._gathering.when() > due:
             self._stop_gathering()
-            self._gathering = self._loop.call_at(due, self._on_due)
+            self._gathering = self._loop.call_at(due, self._on_due, due)
         return False
 
-    def _on_due(self) -> None:
+    def _on_due(self, due: float) -> None:
         self._gathering = None
-        self._pump()
+        self._pump(due)
 
     def _stop_gathering(self) -> None:
         if self._gathering is not None:

@@ -441,3 +441,27 @@ def test_what_is_no_handler_or_no_exception_is_refused() -> None:
         BatchHandler("x")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="give an exception"):
         PartialFailure({"1": "x"})  # type: ignore[dict-item]
+
+
+def test_timer_that_fires_a_little_early_starts_the_list_all_the_same() -> None:
+    """As asyncio's may, by its clock's resolution: what is due then must not be found not quite due again and again."""
+
+    async def main():
+        source, handle = FakeSource(), Lists()
+        loop = asyncio.get_running_loop()
+        on_time = loop.call_at
+
+        def early(when, callback, *arguments, **more):
+            ours = "BatchSession" in getattr(callback, "__qualname__", "")
+            return on_time(when - 1e-7 if ours else when, callback, *arguments, **more)
+
+        loop.call_at = early
+        source.put("x")
+        b = lists_bench(source, handle, wait=0.5)
+        b.start()
+        await asyncio.sleep(2)
+        await b.stop()
+
+        assert handle.calls == [["x"]]
+
+    run_virtual(main())
