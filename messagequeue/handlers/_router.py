@@ -11,6 +11,7 @@ from .._errors import DecodeError, UnroutedError
 from .._message import Message
 from .._protocols import Handler, Middleware
 from ..middleware import compose
+from ..middleware._compose import several
 from ._typed import typed
 
 T = TypeVar("T")
@@ -109,7 +110,7 @@ class Router:
         if name in self._routes:
             raise ValueError(f"message type {name!r} has a handler in this router already: {self._routes[name]!r}")
         made = handler if model is None else typed(model, handler)
-        self._routes[name] = compose(made, *middleware)
+        self._routes[name] = compose(made, *several(middleware))
 
     @overload
     def on(self, name: str, /, *, middleware: Sequence[Middleware] = ()) -> Callable[[H], H]: ...

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .._protocols import Handler, Middleware
+
+
+def several(middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
+    """
+    Return what was given as `middleware=`.
+
+    Raises:
+        TypeError: it is one middleware, or nothing to go through.
+    """
+    try:
+        return tuple(middleware)
+    except TypeError:
+        kind = type(middleware).__name__
+        raise TypeError(f"middleware is a {kind}: give a list, the first outermost, such as [timeout(5)]") from None
 
 
 def compose(handler: Handler, /, *middleware: Middleware) -> Handler:

@@ -18,6 +18,7 @@ from .._options import ConsumeKwargs, ConsumeOptions, refuse_unknown
 from .._protocols import ErrorSink, Handler, Middleware
 from ..driver import LeaseSource
 from ..middleware import compose
+from ..middleware._compose import several
 from ..telemetry import Destination, Telemetry
 from .consumer import RuntimeConsumer
 from .readings import Watches, consumer_readings
@@ -118,6 +119,7 @@ class RuntimeConsumerProvider(ABC):
         if on_error is not None and (not callable(on_error) or inspect.iscoroutinefunction(on_error)):
             raise TypeError("on_error: give a plain function that takes a ConsumeError; nobody awaits an async one")
         refuse_unknown(options, ConsumeKwargs, "new_consumer()")
+        middleware = several(middleware)
         effective = replace(self.options, **options)
         if middleware and isinstance(handler, BatchHandler):
             raise TypeError("middleware wraps a handler of one message: wrap the BatchHandler's own function instead")

@@ -12,6 +12,7 @@ from .._message import Message
 from .._options import ConsumeOptions
 from .._protocols import Handler, Middleware
 from ..middleware import compose
+from ..middleware._compose import several
 from ..runtime.outcome import Bury, GiveBack, Settle, is_failure, outcome
 from ._messages import MessageFields, message
 
@@ -99,7 +100,7 @@ async def deliver(
     if isinstance(data, Message) and fields:
         raise TypeError(f"fields {', '.join(sorted(fields))} were given beside a Message: set them on the message")
     made = data if isinstance(data, Message) else message(data, **fields)
-    raised = await _call(compose(handler, *middleware), made)
+    raised = await _call(compose(handler, *several(middleware)), made)
     options = ConsumeOptions(retry_delay=retry_delay, permanent=permanent, undecodable=undecodable)
     return _outcome(made, raised, options)
 

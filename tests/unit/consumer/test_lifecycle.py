@@ -8,7 +8,9 @@ import random
 import pytest
 
 from messagequeue import Message, MessageQueueError
-from messagequeue.testing import run_virtual
+from messagequeue.embedded import MemoryConsumerProvider
+from messagequeue.middleware import timeout
+from messagequeue.testing import deliver, run_virtual
 from tests.unit.consumer.fake_source import FakeSource, bench
 
 
@@ -108,5 +110,19 @@ def test_close_leaves_no_task_of_its_own() -> None:
         calls = len(source.calls)
         await asyncio.sleep(100)
         assert len(source.calls) == calls
+
+    run_virtual(main())
+
+
+def test_one_middleware_instead_of_a_list_is_refused() -> None:
+    """With what to write; by `deliver()`, too."""
+
+    async def main() -> None:
+        async with MemoryConsumerProvider() as provider:
+            with pytest.raises(TypeError, match=r"middleware is a function: give a list, .* such as \[timeout\(5\)\]"):
+                await provider.new_consumer("t", nothing, middleware=timeout(5))  # type: ignore[arg-type]
+            await provider.new_consumer("t", nothing, middleware=iter([timeout(5)]))  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="middleware is a function"):
+            await deliver(nothing, "x", middleware=timeout(5))  # type: ignore[arg-type]
 
     run_virtual(main())

@@ -21,6 +21,7 @@ from messagequeue import (
     open_publishers,
 )
 from messagequeue.handlers import Router, typed
+from messagequeue.middleware import timeout
 from messagequeue.testing import deliver, run_virtual
 from tests.unit.handlers.shop import Item, Tree
 
@@ -233,6 +234,8 @@ def test_mistakes_of_the_set_up_are_told_at_once() -> None:
         router.default(5)  # type: ignore[type-var]
     with pytest.raises(TypeError, match="bytes have no form"):
         router.add("a", no_handler, bytes)
+    with pytest.raises(TypeError, match=r"middleware is a function: give a list"):
+        router.add("a", no_handler, middleware=timeout(5))  # type: ignore[arg-type]
     assert dict(router.routes) == {}
 
 
