@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import md5
 
 from messagequeue import _log_events as events
 from messagequeue._errors import ErrorCode, PublishError
@@ -108,17 +109,19 @@ class SQSSender:
         return refusal
 
     def _results(self, entries: Sequence[SendEntry], answer: BatchAnswer) -> list[Receipt | PublishError]:
+        if all_done(entries, answer):
+            quick = self._quick_result
+            return [quick(entry, stored) for entry, stored in zip(entries, answer.get("Successful", ()), strict=True)]
         stored, failed = reconcile(entries, answer, self._queue.url)
-        if not failed and len(stored) == len(entries):
-            return [self._quick_result(entry, stored.get(entry["Id"])) for entry in entries]
         get_stored, get_failed = stored.get, failed.get
         return [self._result(entry, get_stored(entry["Id"]), get_failed(entry["Id"])) for entry in entries]
 
-    def _quick_result(self, entry: SendEntry, stored: BatchSuccess | None) -> Receipt | PublishError:
+    def _quick_result(self, entry: SendEntry, stored: BatchSuccess) -> Receipt | PublishError:
         """As `_result()`, for what most results are: an id and the right checksum of a body."""
-        if stored is not None and len(stored) == _BARE and self._verify:
+        if len(stored) == _BARE and self._verify:
             theirs, message_id = stored.get("MD5OfMessageBody"), stored.get("MessageId")
-            if theirs and message_id and theirs == body_md5(entry["MessageBody"]):
+            mine = md5(entry["MessageBody"].encode(), usedforsecurity=False).hexdigest()
+            if message_id and theirs == mine:
                 return Receipt(message_id)
         return self._result(entry, stored, None)
 

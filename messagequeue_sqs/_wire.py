@@ -69,6 +69,11 @@ def measure(message: EncodedMessage, *, fifo: bool) -> int:
 
     Source: guide, "Amazon SQS message quotas"; system attributes do not count.
     """
+    body = message.body
+    if type(body) is str and not fifo and _is_bare(message):
+        data = body.encode() if body.isascii() else b""
+        if data and len(data) <= _limits.MESSAGE_BYTES and not data.translate(None, _ASCII):
+            return len(data)
     _check_options(message, fifo)
     text, encoding = encode_body(message.body)
     size = len(text) if text.isascii() else len(text.encode())
@@ -82,6 +87,16 @@ def measure(message: EncodedMessage, *, fifo: bool) -> int:
             limit=_limits.MESSAGE_BYTES,
         )
     return size
+
+
+def _is_bare(message: EncodedMessage) -> bool:
+    """Whether there is nothing but a body to be checked."""
+    return (
+        message.ordering_key is None
+        and message.deduplication_key is None
+        and message.delay is None
+        and message.attributes is None
+    )
 
 
 def build_entry(message: EncodedMessage, entry_id: str, *, fifo: bool) -> SendEntry:

@@ -15,7 +15,7 @@ item each; no step looks at more keys than the batch has items.  Items without a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from math import inf
 from typing import Generic, TypeVar
 
@@ -116,6 +116,26 @@ class Batcher(Generic[T]):
         self._count_in(item, line)
         if not line.locked:
             self._enqueue(line, now)
+
+    def extend(self, items: Sequence[T], now: float) -> None:
+        """As `add()` for each of *items*, in their order, all of them new."""
+        if self._ordered:
+            for item in items:
+                self.add(item, now)
+            return
+        line, size = self._free, 0
+        for item in items:
+            item.at = now
+            item.place = _WAITING
+            size += item.size
+        line.items.extend(items)
+        line.count += len(items)
+        line.bytes += size
+        self.waiting += len(items)
+        self._ready_count += len(items)
+        self._ready_bytes += size
+        if items and now < self._oldest:
+            self._oldest = now
 
     def take(self, now: float) -> Batch[T] | None:
         """Return the next batch that may leave at *now*, or None.  Call it until it returns None."""
@@ -268,14 +288,25 @@ class Batcher(Generic[T]):
     def _fill_from_free(self) -> list[T]:
         items: list[T] = []
         free, room, most = self._free, self._max_bytes, self._max_entries
-        while len(items) < most and (head := free.head()) is not None:
-            size = head.size
+        waiting = free.items
+        taken = 0
+        while waiting and len(items) < most:
+            item = waiting[0]
+            if item.place is not _WAITING:  # withdrawn: as `Line.head()`, without a call for each
+                waiting.popleft()
+                continue
+            size = item.size
             if size > room and items:
                 break
             room -= size
-            self._ready_count -= 1
-            self._ready_bytes -= size
-            items.append(free.pop())
+            taken += size
+            item.place = _TAKEN
+            waiting.popleft()
+            items.append(item)
+        free.count -= len(items)
+        free.bytes -= taken
+        self._ready_count -= len(items)
+        self._ready_bytes -= taken
         return items
 
     def _next(self, turns: deque[Line[T]]) -> Line[T] | None:

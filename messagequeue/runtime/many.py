@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from .._errors import ErrorCode, InvalidMessageError, PublishError, UnsupportedOptionError
+from .._errors import InvalidMessageError, PublishError, UnsupportedOptionError
 from .._message import Outgoing
 from ..driver import EncodedMessage
 from .answers import Outcome, own_copy
@@ -59,20 +59,31 @@ class Source:
 
 
 class ManyReceipts:
-    """The results of one `publish_many()`, which waits once for all of them."""
+    """
+    The results of one `publish_many()`, which waits once for all of them.
 
-    __slots__ = ("_woken", "open", "results")
+    Attributes:
+        results: One for each item, in order; an entry stands for a result that is not there yet.
+    """
+
+    __slots__ = ("_left", "_woken", "results")
 
     def __init__(self) -> None:
-        self.results: list[Outcome] = []
-        self.open: set[Entry] = set()
+        self.results: list[Outcome | Entry] = []
+        self._left = 0
         self._woken: asyncio.Future[None] | None = None
+
+    @property
+    def open(self) -> list[Entry]:
+        """The entries that have no result."""
+        return [result for result in self.results if isinstance(result, Entry)]
 
     def expect(self, message: EncodedMessage, size: int) -> Entry:
         """Return the entry of the next result."""
-        entry = Entry(message, size, self, len(self.results))
-        self.results.append(_NO_RESULT)
-        self.open.add(entry)
+        results = self.results
+        entry = Entry(message, size, self, len(results))
+        results.append(entry)
+        self._left += 1
         return entry
 
     def admitted(self) -> None:
@@ -80,20 +91,20 @@ class ManyReceipts:
 
     def deliver(self, entry: Entry, result: Outcome) -> None:
         self.results[entry.index] = result
-        self.open.discard(entry)
-        if not self.open:
+        self._left -= 1
+        if not self._left:
             self._wake()
 
     async def wait_admitted(self, entry: Entry) -> None:
         """Wait until there is room for *entry*."""
-        while entry in self.open and not entry.place:
+        while self.results[entry.index] is entry and not entry.place:
             await self._wait()
 
     async def wait_all(self) -> list[Outcome]:
         """Wait until every entry has its result, and return them all."""
-        while self.open:
+        while self._left:
             await self._wait()
-        return self.results
+        return self.results  # type: ignore[return-value] # no entry is among them any more
 
     async def _wait(self) -> None:
         self._woken = asyncio.get_running_loop().create_future()
@@ -102,10 +113,6 @@ class ManyReceipts:
     def _wake(self) -> None:
         if self._woken is not None and not self._woken.done():
             self._woken.set_result(None)
-
-
-#: Stands in a result list until the result is there.
-_NO_RESULT = PublishError("no result yet", code=ErrorCode.NOT_CONFIRMED)
 
 
 def refuse_single(items: object) -> None:

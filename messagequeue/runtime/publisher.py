@@ -152,7 +152,7 @@ class RuntimePublisher:
             await self._feed(items, source, many)
             return await many.wait_all()
         except BaseException:
-            for entry in list(many.open):
+            for entry in many.open:
                 self._withdraw(entry)
             raise
 
@@ -198,20 +198,49 @@ class RuntimePublisher:
         return Entry(message, size)
 
     async def _feed(self, items: Iterable[object], source: Source, many: ManyReceipts) -> None:
-        prepare, expect, submit = source.prepare, many.expect, self._submit
+        """
+        Take *items* in as room comes; where no order is kept, many of them together, which costs less.
+
+        (Where it is kept, each at once: whoever makes the items may publish, too, and must not be overtaken by itself.)
+        """
+        prepare, expect = source.prepare, many.expect
+        most = 1 if self._ordered else _TURN
+        taken: list[Entry] = []
         left = _TURN
         for item in items:
             prepared = prepare(item) if self._stopping is None else self._stopped_error()
             if type(prepared) is not tuple:
                 many.results.append(prepared)  # type: ignore[arg-type]
-            elif not submit(entry := expect(prepared[0], prepared[1])):
-                source.begun = True
-                await many.wait_admitted(entry)
+            elif self._room(len(taken)):
+                taken.append(expect(prepared[0], prepared[1]))
+                if len(taken) >= most:
+                    self._take(taken)
+                    taken = []
+            else:
+                self._take(taken)
+                taken = []
+                if not self._submit(entry := expect(prepared[0], prepared[1])):
+                    source.begun = True
+                    await many.wait_admitted(entry)
             left -= 1
             if not left:
                 left = _TURN
+                self._take(taken)
+                taken = []
                 source.begun = True
                 await asyncio.sleep(0)
+        self._take(taken)
+
+    def _room(self, taken: int) -> bool:
+        """Whether there is room for one more beside *taken* ones that are not counted yet."""
+        return self.stats.pending + taken < self._options.max_pending
+
+    def _take(self, entries: list[Entry]) -> None:
+        """Take *entries*, for which there is room."""
+        if entries:
+            self.stats.pending += len(entries)
+            self._batcher.extend(entries, asyncio.get_running_loop().time())
+            self._ask()
 
     def _stopped_error(self) -> PublishError:
         return PublishError(

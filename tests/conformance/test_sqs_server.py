@@ -1,4 +1,4 @@
-"""The SQS provider by its short path, judged over this package's own server, in the same process, on the real clock."""
+"""The SQS provider by either transport, judged over this package's own server, in one process, on the real clock."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pytest
 
@@ -32,7 +32,8 @@ class ServerHarness(BaseHarness):
         dead_letters=True,
     )
 
-    def __init__(self) -> None:
+    def __init__(self, transport: Literal["fast", "sdk"]) -> None:
+        self._transport = transport
         self._server = SQSServer()
         self._names = (f"kit-{n}" for n in itertools.count())
 
@@ -45,7 +46,8 @@ class ServerHarness(BaseHarness):
 
     @property
     def _config(self) -> SQSConfig:
-        return SQSConfig(queue_address=self._server.endpoint_url, region="us-east-1", transport="fast")
+        address = self._server.endpoint_url
+        return SQSConfig(queue_address=address, region="us-east-1", transport=self._transport)
 
     async def publisher_provider(self) -> PublisherProvider:
         return SQSPublisherProvider(self._config)
@@ -100,4 +102,10 @@ class ServerHarness(BaseHarness):
 class TestSQSOverServer(ConformanceSuite):
     @pytest.fixture
     def harness(self) -> ServerHarness:
-        return ServerHarness()
+        return ServerHarness("fast")
+
+
+class TestSQSOverServerByTheSDK(ConformanceSuite):
+    @pytest.fixture
+    def harness(self) -> ServerHarness:
+        return ServerHarness("sdk")

@@ -307,6 +307,28 @@ def test_order_holds_and_nothing_is_lost_whatever_fails(seed: int, ordered: bool
             assert order == sorted(order)
 
 
+@given(
+    arrivals=st.lists(
+        st.lists(st.tuples(st.integers(0, 9), st.sampled_from([None, "a", "b"])), max_size=9), max_size=6
+    ),
+    ordered=st.booleans(),
+)
+def test_extending_is_adding_one_by_one(arrivals: list[list[tuple[int, str | None]]], ordered: bool) -> None:
+    """The same batches leave at the same times."""
+    together, alone = (make(max_bytes=20, max_in_flight=3, ordered=ordered) for _ in range(2))
+    left: list[list[str]] = [[], []]
+    for turn, arrival in enumerate(arrivals):
+        made = [[Thing(f"{turn}.{at}", size, key) for at, (size, key) in enumerate(arrival)] for _ in range(2)]
+        together.extend(made[0], turn)
+        add(alone, made[1], turn)
+        for batcher, out in zip((together, alone), left, strict=True):
+            while (batch := batcher.take(turn + 0.5)) is not None:
+                out.append(f"{turn}: {names(batch)}")
+            out.append(f"{batcher.due()} {batcher.waiting}")
+
+    assert left[0] == left[1]
+
+
 class _Run:
     """Drives a batcher at random, as a publisher does, and notes what is done."""
 
@@ -327,11 +349,17 @@ class _Run:
         self.dice.choice([self.arrive, self.arrive, self.take, self.end, self.withdraw, self.restore])()
 
     def arrive(self) -> None:
+        several: list[Thing] = []
+        together = self.dice.random() < 0.5
         for _ in range(self.dice.randint(1, 6)):
             item = Thing(str(self.made), self.dice.randint(0, 15), self.dice.choice([None, "a", "b", "c"]))
             self.made += 1
             self.items.append(item)
-            self.batcher.add(item, self.now)
+            several.append(item)
+            if not together:
+                self.batcher.add(item, self.now)
+        if together:
+            self.batcher.extend(several, self.now)
 
     def take(self) -> None:
         batch = self.batcher.take(self.now)

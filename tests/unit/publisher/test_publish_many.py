@@ -19,7 +19,7 @@ from messagequeue import (
 from messagequeue.driver import Capabilities
 from messagequeue.runtime import RuntimePublisher
 from messagequeue.testing import ScriptedSender
-from tests.unit.publisher.publishing import bodies, busy, run
+from tests.unit.publisher.publishing import FIFO, bodies, busy, run
 
 
 def test_publish_many_returns_one_result_per_item_in_order() -> None:
@@ -162,3 +162,65 @@ def test_publish_many_stops_at_an_iterable_that_raises() -> None:
 
     assert sender.count("send") == 0
     assert publisher.stats.pending == 0
+
+
+@pytest.mark.parametrize("capabilities", [FIFO, Capabilities()])
+def test_who_publishes_while_making_the_items_overtakes_nothing_of_a_key(capabilities: Capabilities) -> None:
+    """On an ordered topic; elsewhere everything arrives, whatever comes first."""
+    sender = ScriptedSender(capabilities=capabilities)
+    options = {"ordering_key": "k"} if capabilities.ordering else {}
+
+    async def test(publisher: RuntimePublisher) -> None:
+        between = []
+
+        def items() -> Iterator[str]:
+            for number in range(5):
+                yield f"{number}"
+                between.append(publisher.publish_nowait(f"after {number}", **options))  # type: ignore[arg-type]
+
+        results = await publisher.publish_many(items(), **options)  # type: ignore[arg-type]
+        assert [type(result) for result in results] == [Receipt] * 5
+        for future in between:
+            await future
+
+    run(sender, test)
+
+    sent = [body for call in bodies(sender) for body in call]
+    expected = [text for number in range(5) for text in (f"{number}", f"after {number}")]
+    assert sorted(map(str, sent)) == sorted(expected)
+    if capabilities.ordering:
+        assert sent == expected
+
+
+def test_more_items_than_there_is_room_for_leave_in_their_order() -> None:
+    """In their order, with no more under way than there is room for."""
+    sender = ScriptedSender()
+
+    async def test(publisher: RuntimePublisher) -> None:
+        results = await publisher.publish_many(f"{number}" for number in range(1000))
+        assert len(results) == 1000
+        assert publisher.stats.pending == 0
+
+    run(sender, test, max_pending=64)
+
+    sent = [body for call in bodies(sender) for body in call]
+    assert sent == [f"{number}" for number in range(1000)]
+
+
+def test_items_before_one_that_breaks_the_iterable_are_withdrawn() -> None:
+    """As without a turn's worth taken in together: nothing is sent of what the caller gets no result for."""
+    sender = ScriptedSender()
+
+    def items() -> Iterator[str]:
+        yield "a"
+        yield "b"
+        raise LookupError
+
+    async def test(publisher: RuntimePublisher) -> None:
+        with pytest.raises(LookupError):
+            await publisher.publish_many(items())
+        assert publisher.stats.pending == 0
+
+    run(sender, test)
+
+    assert bodies(sender) == []
