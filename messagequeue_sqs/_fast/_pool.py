@@ -74,6 +74,7 @@ class Pool:
         """
         connection = self._take_idle() or await self._connect()
         waiter = connection.request(data)
+        del data  # which may be large, and whose answer may take long
         connection.at = now = self._loop.time()
         self._busy.add(connection)
         if now + self._silence < self._timer_at:

@@ -128,8 +128,10 @@ class FastApi:
         except (TypeError, ValueError):  # it cannot be written: the SDK says what is wrong with it
             return await self._leave_to_sdk(action, by_sdk)
         keys = await self._keys(action, request)
+        sending = self._pool.exchange(drawing.fill(body, int(time.time()), keys))
+        del body  # while the answer is awaited, nobody needs it
         try:
-            answer = await self._pool.exchange(drawing.fill(body, int(time.time()), keys))
+            answer = await sending
         except TransportError as error:
             return await self._fall_back(action, error, by_sdk)
         result = _read(answer, read)
