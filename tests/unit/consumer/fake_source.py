@@ -18,6 +18,7 @@ from messagequeue import (
 )
 from messagequeue.driver import Capabilities, Delivery, Limits
 from messagequeue.runtime import RuntimeConsumer
+from messagequeue.runtime.sharing import Share
 
 #: Seconds by which a timer may fire early; what is due then is due.
 RESOLUTION = 1e-6
@@ -263,7 +264,9 @@ class Bench:
         return [type(error).__name__ for error in self.errors]
 
 
-def bench(source: FakeSource, handler: Callable[..., object], **options: object) -> Bench:
+def bench(
+    source: FakeSource, handler: Callable[..., object], *, share: Share | None = None, **options: object
+) -> Bench:
     errors: list[ConsumeError] = []
     consumer = RuntimeConsumer(
         "t",
@@ -271,5 +274,6 @@ def bench(source: FakeSource, handler: Callable[..., object], **options: object)
         handler,
         ConsumeOptions(**options),
         on_error=errors.append,  # type: ignore[arg-type]
+        share=share,
     )
     return Bench(source, consumer, errors)
