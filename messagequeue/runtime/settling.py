@@ -329,6 +329,8 @@ async def call(
         if own_cancellation(error):
             raise
         return [unexpected(error)] * count
+    if len(results) == count == results.count(None):
+        return results
     if len(results) != count:
         text = f"the provider answered for {len(results)} of {count} messages"
         return [SettleError(text, code=ErrorCode.BAD_RESPONSE, retryable=True)] * count

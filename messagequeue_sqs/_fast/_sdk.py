@@ -127,6 +127,12 @@ class Sdk:
         found: Credentials | None = self._client._request_signer._credentials
         return found
 
+    def fixed_keys(self) -> Keys | None:
+        """The credentials themselves where they are a fixed set, which asking does not refresh; else None."""
+        found: Any = self.credentials()
+        kind = type(found)
+        return found if f"{kind.__module__}.{kind.__qualname__}" == "aiobotocore.credentials.AioCredentials" else None
+
     def retry_quota(self) -> Callable[[int], None] | None:
         """What a success gives back to the quota of retries (mode `standard`); None where there is no quota."""
         for handler in self._handlers().prefix_search(f"after-call.sqs.{_ACTIONS[0]}"):

@@ -53,6 +53,7 @@ class FastApi:
         self._tell = tell
         self._strict = strict
         self._credentials = sdk.credentials()
+        self._fixed_keys = sdk.fixed_keys()
         self._release_quota = sdk.retry_quota()
         self._drawings: dict[str, Drawing] = {}
         self._invocation = f"{uuid.uuid4()}"[:24]
@@ -127,7 +128,7 @@ class FastApi:
             body = dumps(request)
         except (TypeError, ValueError):  # it cannot be written: the SDK says what is wrong with it
             return await self._leave_to_sdk(action, by_sdk)
-        keys = await self._keys(action, request)
+        keys = self._fixed_keys or await self._keys(action, request)
         sending = self._pool.exchange(drawing.fill(body, int(time.time()), keys))
         del body  # while the answer is awaited, nobody needs it
         try:
