@@ -75,9 +75,13 @@ class Ahead:
         elif self._waiting_since is None:
             self._waiting_since = now
 
+    def wants_to_know(self, now: float) -> bool:
+        """Whether `computed()` should be called: asking for the time spent costs more than all else here."""
+        return self._most > 0 and (self._window is None or now - self._window[0] >= WINDOW)
+
     def computed(self, now: float, cpu: float) -> None:
         """
-        Take note of the time spent computing.
+        Take note of the time spent computing, where a window is over.
 
         Args:
             cpu: Seconds of CPU that the thread has had.

@@ -286,7 +286,8 @@ class Session:
         return True
 
     def _on_received(self, now: float, full: bool, flight: float) -> None:
-        self._ahead.computed(now, self._cpu_time())
+        if self._ahead.wants_to_know(now):
+            self._ahead.computed(now, self._cpu_time())
         self._ahead.received(now, full, flight)
 
     def _on_launched(self, now: float) -> None:

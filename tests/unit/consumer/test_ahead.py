@@ -2,7 +2,7 @@
 
 import asyncio
 
-from messagequeue.runtime.ahead import FEW, Ahead
+from messagequeue.runtime.ahead import FEW, WINDOW, Ahead
 from messagequeue.testing import run_virtual
 from tests.unit.consumer.fake_source import FakeSource, bench
 
@@ -103,6 +103,16 @@ def test_short_times_say_nothing_of_the_cpu():
         bursts.ahead.computed(bursts.now + turn * 0.001, bursts.cpu + turn * 0.001)
 
     assert bursts.ahead.messages == most
+
+
+def test_the_cpu_is_asked_for_once_a_window_only():
+    """And never where nothing is received ahead, whatever it says."""
+    ahead = Ahead(10, 1000)
+    assert ahead.wants_to_know(5.0)
+    ahead.computed(5.0, 1.0)
+    assert not ahead.wants_to_know(5.0 + WINDOW / 2)
+    assert ahead.wants_to_know(5.0 + 2 * WINDOW)
+    assert not Ahead(10, 0).wants_to_know(5.0)
 
 
 def run(seconds, **options):
