@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
-from .._errors import DecodeError
+from .._errors import DecodeError, Signal
 from .._message import Message
 from ._foreign import READERS
 from ._misfit import Misfit, describe
@@ -29,7 +29,8 @@ def decoder(model: type[T], /) -> Callable[[Message], T]:
     | a Struct of msgspec, or anything with one inside | by msgspec, which is imported only then |
 
     The function raises `DecodeError` for a body that is not JSON or does not fit, with the place and what is wrong
-    there, never with what the body holds.
+    there, never with what the body holds.  Whatever else reading raises, in a class's own code too, becomes one, but for
+    signals.
 
     Raises:
         TypeError: values of *model* have no clear form in JSON.
@@ -44,6 +45,14 @@ def decoder(model: type[T], /) -> Callable[[Message], T]:
             raise DecodeError(
                 f"the body of message {message.id} is no {name}: {misfit}", topic=message.topic, about=message
             ) from misfit.__cause__
+        except Signal:
+            raise
+        except Exception as error:
+            deep = isinstance(error, RecursionError)
+            what = "it is nested too deeply" if deep else f"reading it raised {type(error).__name__}"
+            raise DecodeError(
+                f"the body of message {message.id} is no {name}: {what}", topic=message.topic, about=message
+            ) from (None if deep else error)  # a traceback as deep as the body is of no use
         return value
 
     return decode

@@ -47,7 +47,7 @@ class Router:
         key: A function that returns it, or None for a message of no type.
 
     Raises:
-        TypeError: not exactly one of the three is given.
+        TypeError: not exactly one of the three is given, or it is not what it should be.
     """
 
     def __init__(
@@ -62,6 +62,9 @@ class Router:
             raise TypeError("Router() takes one of attribute=, field= and key=: say where a message's type is")
         if key is not None and not callable(key):
             raise TypeError(f"Router(key=...) is {type(key).__qualname__}: give a function of a Message")
+        for choice, name in (("attribute", attribute), ("field", field)):
+            if name is not None and (not isinstance(name, str) or not name):
+                raise TypeError(f"Router({choice}=...) is {_kind(name)}: give the name of the {choice} with the type")
         if attribute is not None:
             self._where = f"the attribute {attribute!r}"
             self._type_of: Callable[[Message], object] = lambda message: message.attributes.get(attribute)
@@ -181,6 +184,10 @@ def _field(message: Message, field: str) -> object:
             about=message,
         )
     return body.get(field)
+
+
+def _kind(name: object) -> str:
+    return "empty" if name == "" else type(name).__qualname__
 
 
 #: A type's name, as names of types are written; anything else may be somebody's data, and is not quoted.

@@ -20,6 +20,7 @@ from enum import Enum
 from typing import Any, Literal, NewType, Union, get_args, get_origin
 from uuid import UUID
 
+from .._errors import Signal
 from ._misfit import Misfit, Node, describe, inside, wrong_kind
 from ._scalars import SCALARS, decimal, enumeration, literal
 
@@ -73,7 +74,9 @@ class Record:
                 raise misfit
         try:
             return self._make(**given)
-        except (ValueError, TypeError) as error:
+        except (Signal, RecursionError):  # the latter would have a union try all of its kinds at every depth
+            raise
+        except Exception as error:
             raise Misfit(f"is refused by {self._name} with {type(error).__name__}") from error
 
 
@@ -103,6 +106,8 @@ class Shapes:
         if kind in SCALARS:
             return SCALARS[kind]
         origin, arguments = get_origin(kind), get_args(kind)
+        if hasattr(origin, "__struct_fields__"):
+            raise Foreign("msgspec")
         if origin is Literal:
             return literal(arguments)
         if origin in (Union, types.UnionType):
@@ -255,6 +260,8 @@ def _hints(kind: type) -> dict[str, Any]:
             f"the annotations of {describe(kind)} cannot be read: {error}; import that name when the program runs, and "
             "define the class in a module, not in a function"
         ) from None
+    except (AttributeError, SyntaxError, TypeError) as error:  # whatever evaluating one raises
+        raise TypeError(f"the annotations of {describe(kind)} cannot be read: {error}; correct them") from None
 
 
 def _parameters(kind: type) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from .. import _log_events as events
@@ -12,7 +12,7 @@ from .._errors import ErrorCode, MessageQueueError
 from ..runtime.sink import Throttle
 from ..runtime.tasks import OwnedTasks, outcome, own_cancellation
 from ._errors import IdempotencyStoreError
-from ._store import ClaimOutcome, IdempotencyStore
+from ._store import Claimed, ClaimOutcome, Done, IdempotencyStore, InFlight
 
 T = TypeVar("T")
 
@@ -56,24 +56,36 @@ class StoreCalls:
         self.notes = Notes()
 
     async def claim(self, key: str, *, owner: str, fingerprint: str, lease: float) -> ClaimOutcome:
-        return await self._call("claim", self._store.claim(key, owner=owner, fingerprint=fingerprint, lease=lease))
+        store = self._store
+        found: object = await self._call(
+            "claim", lambda: store.claim(key, owner=owner, fingerprint=fingerprint, lease=lease)
+        )
+        if not isinstance(found, Claimed | InFlight | Done):
+            raise IdempotencyStoreError(
+                f"{self._name}.claim() returned {type(found).__name__}: it must be Claimed, InFlight or Done",
+                key=key,
+                code=ErrorCode.BAD_RESPONSE,
+                retryable=False,
+            )
+        return found
 
     async def renew(self, key: str, *, owner: str, lease: float, within: float) -> bool:
         """*within*: seconds for this call, where that is less than for others."""
-        return await self._call("renew", self._store.renew(key, owner=owner, lease=lease), within)
+        return await self._call("renew", lambda: self._store.renew(key, owner=owner, lease=lease), within)
 
     async def complete(self, key: str, *, owner: str, ttl: float, result: bytes | None) -> bool:
-        return await self._call("complete", self._store.complete(key, owner=owner, ttl=ttl, result=result))
+        store = self._store
+        return await self._call("complete", lambda: store.complete(key, owner=owner, ttl=ttl, result=result))
 
     async def release(self, key: str, *, owner: str) -> bool:
-        return await self._call("release", self._store.release(key, owner=owner))
+        return await self._call("release", lambda: self._store.release(key, owner=owner))
 
-    async def _call(self, what: str, call: Awaitable[T], within: float | None = None) -> T:
+    async def _call(self, what: str, call: Callable[[], Awaitable[T]], within: float | None = None) -> T:
         limit = self._timeout if within is None else min(within, self._timeout)
         scope = asyncio.timeout(limit)
         try:
             async with scope:
-                return await call
+                return await call()
         except MessageQueueError:
             raise
         except TimeoutError as error:

@@ -11,7 +11,7 @@ from .._errors import MessageQueueError
 from ..runtime.backoff import Backoff
 from ..runtime.tasks import OwnedTasks
 from ._calls import StoreCalls, finish, logger
-from ._errors import ClaimLostError
+from ._errors import ClaimLostError, IdempotencyError
 from ._options import IdempotencyOptions
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class HeldClaim:
         made_at: The loop's time before the store was asked, so that the claim ends here before it ends there.
     """
 
-    __slots__ = ("_calls", "_end", "_key", "_options", "_owner", "_taken", "_tasks")
+    __slots__ = ("_calls", "_end", "_key", "_options", "_owner", "_recorded", "_taken", "_tasks")
 
     def __init__(self, calls: StoreCalls, key: str, owner: str, options: IdempotencyOptions, *, made_at: float) -> None:
         self._calls = calls
@@ -41,6 +41,7 @@ class HeldClaim:
         self._options = options
         self._end = self._end_of(made_at)
         self._taken = False
+        self._recorded = False
         self._tasks = OwnedTasks(logger)
 
     async def keep_during(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -81,18 +82,23 @@ class HeldClaim:
         Record that the work is done; tried again, while the claim lasts, where the store fails.
 
         Where it cannot be recorded, that is logged as an error and not raised: the work is done, and a message that
-        came back would do it again.
+        came back would do it again.  So it is where a cancellation ends the trying.
 
         Raises:
-            ClaimLostError: somebody else has claimed the key meanwhile; the record is theirs.
+            ClaimLostError: somebody else has claimed the key meanwhile, and the record is theirs, or it is gone.
         """
+        try:
+            await self._complete(result)
+        except asyncio.CancelledError:
+            if not self._recorded:
+                self._tell_unrecorded(IdempotencyError("it was cancelled before the store had taken it"))
+            raise
+
+    async def _complete(self, result: bytes | None) -> None:
         backoff = Backoff(COMPLETE_FIRST, COMPLETE_LONGEST)
         while True:
             try:
-                kept = await finish(
-                    self._calls.complete(self._key, owner=self._owner, ttl=self._options.ttl, result=result),
-                    name=f"messagequeue idempotency complete {self._key}",
-                )
+                kept = await finish(self._record(result), name=f"messagequeue idempotency complete {self._key}")
             except MessageQueueError as error:
                 pause = backoff.failed()
                 if not error.retryable or asyncio.get_running_loop().time() + pause >= self._end:
@@ -102,7 +108,12 @@ class HeldClaim:
                 continue
             if kept:
                 return
+            self._taken = True
             raise self._lost("the work was done, and may be done again")
+
+    async def _record(self, result: bytes | None) -> bool:
+        self._recorded = await self._calls.complete(self._key, owner=self._owner, ttl=self._options.ttl, result=result)
+        return self._recorded
 
     async def withdraw(self) -> None:
         """Release the claim where it was made although its call failed, or was cancelled.  Never raises."""
@@ -170,7 +181,7 @@ class HeldClaim:
             scope.reschedule(self._deadline())
 
     def _lost(self, what: str) -> ClaimLostError:
-        why = "somebody else has it" if self._taken else "it ended before it was renewed"
+        why = "somebody else has it, or the store has forgotten it" if self._taken else "it ended before it was renewed"
         return ClaimLostError(
             f"the claim of {self._key} was lost ({why}): {what}; where this happens often, raise "
             f"lease={self._options.lease:g}, and look for code that blocks the event loop",

@@ -25,11 +25,11 @@ class Ended:
 
     Attributes:
         result: Its encoded result, or None where none is kept.
-        replayed: It was done earlier.
+        value: What the work returned, where it was done now.
     """
 
     result: bytes | None
-    replayed: bool
+    value: object = None
 
 
 class Guard:
@@ -65,9 +65,10 @@ class Guard:
         found = await self._claim(key, fingerprint)
         if isinstance(found, Done):
             events.CLAIM_REPLAYED.log("%s is done already: not done again", key, key=key)
-            return Ended(found.result, replayed=True)
+            return Ended(found.result)
         if found is None:
-            return Ended(encode(await work()), replayed=False)
+            value = await work()
+            return Ended(encode(value), value)
         try:
             return await _run(found, work, encode)
         finally:
@@ -131,4 +132,4 @@ async def _run(held: HeldClaim, work: Callable[[], Awaitable[T]], encode: Callab
     await held.complete(result)
     if fault is not None:
         raise fault
-    return Ended(result, replayed=False)
+    return Ended(result, value)

@@ -10,7 +10,7 @@ from .._options import refuse_unknown
 from ._guard import Guard
 from ._keys import fingerprint_of, record_key
 from ._options import IdempotencyKwargs, IdempotencyOptions
-from ._results import JSONResults, ResultCodec, bounded_encode, without_result
+from ._results import JSONResults, ResultCodec, bounded_encode, unreadable, without_result
 from ._store import IdempotencyStore
 
 T = TypeVar("T")
@@ -79,17 +79,26 @@ class Idempotency:
             InProgressError: somebody else is doing it; try again after `retry_after` seconds.
             FingerprintMismatchError: it was done, or is being done, with another fingerprint.
             IdempotencyStoreError: the store failed; *work* was not begun.
+            TypeError: *work* cannot be called; nothing was claimed.
             ClaimLostError: *work* was cancelled, or done and not recorded, because the claim ended.
-            ResultNotStoredError: *work* is done, but its result is too large or has no form to be kept in.
+            ResultNotStoredError: *work* is done, but its result is too large, has no form to be kept in, or cannot be
+                read.
             Whatever *work* raises; the next call does it again.
         """
+        if not callable(work):
+            raise TypeError(
+                f"the work is a {type(work).__name__}: give a function that returns what to await, as lambda: charge()"
+            )
         codec = JSONResults() if codec is None else codec
         name = record_key(self._namespace, key)
         encode = bounded_encode(codec, self._options.max_result, name)
         ended = await self._guard.run(name, fingerprint_of(fingerprint), work, encode)
         if ended.result is None:
             raise without_result(name)
-        return codec.decode(ended.result)
+        try:
+            return codec.decode(ended.result)
+        except Exception as error:  # it must not look as if the work had failed
+            raise unreadable(name, ended.value, error) from error
 
 
 def check_namespace(namespace: str) -> str:

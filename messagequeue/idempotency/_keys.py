@@ -90,7 +90,7 @@ def fingerprint_of(data: object) -> str:
         case None:
             return ""
         case bytes() | bytearray() | memoryview():
-            return sha256(data).hexdigest()
+            return sha256(bytes(data)).hexdigest()  # a part of a buffer may not lie in one piece
         case str():
             return sha256(data.encode("utf-8", "surrogatepass")).hexdigest()
         case _:

@@ -24,12 +24,12 @@ class MemoryStore:
         clock: Seconds; None: the running event loop's.
 
     Raises:
-        ConfigurationError: *max_records* is below 1.
+        ConfigurationError: *max_records* is no whole number of 1 or more.
     """
 
     def __init__(self, *, max_records: int = 100_000, clock: Callable[[], float] | None = None) -> None:
-        if max_records < 1:
-            raise ConfigurationError(f"max_records={max_records}: give 1 or more")
+        if isinstance(max_records, bool) or not isinstance(max_records, int) or max_records < 1:
+            raise ConfigurationError(f"max_records={max_records!r}: give a whole number of 1 or more")
         self._max_records = max_records
         self._clock = clock
         # In the order of their last change, which is nearly that of their ends.

@@ -21,7 +21,11 @@ class ResultCodec(Protocol[T]):
         ...
 
     def decode(self, data: bytes, /) -> T:
-        """Return what was encoded, perhaps by an earlier version of the program."""
+        """
+        Return what was encoded, perhaps by an earlier version of the program.
+
+        Raise anything where it cannot be read: every caller gets `ResultNotStoredError` then.
+        """
         ...
 
 
@@ -52,6 +56,9 @@ def bounded_encode(codec: ResultCodec[T], limit: int, key: str) -> Callable[[T],
         except Exception as error:
             why = f"{error}" if isinstance(error, EncodeError) else f"its codec raised {type(error).__name__}"
             raise _not_stored(key, why, value, ErrorCode.ENCODE) from error
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise _not_stored(key, f"its codec made {type(data).__name__}, not bytes", value, ErrorCode.ENCODE)
+        data = bytes(data)
         if len(data) > limit:
             why = f"it has {len(data)} bytes, the limit is {limit} (max_result): return a reference to it instead"
             raise _not_stored(key, why, value, ErrorCode.TOO_LARGE)
@@ -63,6 +70,17 @@ def bounded_encode(codec: ResultCodec[T], limit: int, key: str) -> Callable[[T],
 def _not_stored(key: str, why: str, value: object, code: ErrorCode) -> ResultNotStoredError:
     text = f"the work of {key} is done and will not be done again, but its result cannot be kept: {why}"
     return ResultNotStoredError(text, value=value, key=key, code=code)
+
+
+def unreadable(key: str, value: object, error: Exception) -> ResultNotStoredError:
+    """Return what a caller is told whose codec raised *error* of what is kept."""
+    return ResultNotStoredError(
+        f"the work of {key} is done and will not be done again, but its codec raised {type(error).__name__} when it "
+        "read the result that is kept",
+        value=value,
+        key=key,
+        code=ErrorCode.DECODE,
+    )
 
 
 def without_result(key: str) -> ResultNotStoredError:

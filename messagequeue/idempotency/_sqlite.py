@@ -95,7 +95,7 @@ class SqliteStore:
         """Close the file when the calls under way have ended.  Later calls raise `ClosedError`; idempotent."""
         self._closed = True
         thread, self._thread = self._thread, None
-        if thread is None:
+        if thread is None or os.getpid() != self._process:  # that thread is another process's to end
             return
         last = asyncio.get_running_loop().run_in_executor(thread, self._close_file)
         thread.shutdown(wait=False)

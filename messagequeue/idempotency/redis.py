@@ -14,7 +14,7 @@ from math import ceil
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from .._errors import ConfigurationError, ErrorCode, MessageQueueError, ProviderNotInstalledError
+from .._errors import ClosedError, ConfigurationError, ErrorCode, MessageQueueError, ProviderNotInstalledError
 from ._errors import IdempotencyStoreError
 from ._records import MAX_RESULT
 from ._store import Claimed, ClaimOutcome, Done, InFlight
@@ -100,6 +100,7 @@ class RedisStore:
     def __init__(self, client: Redis | RedisCluster, /, *, prefix: str = PREFIX) -> None:
         self._client = client
         self._owns = False
+        self._closed = False
         self._prefix = prefix
         self._claim, self._renew, self._complete, self._release = (
             client.register_script(text) for text in (_CLAIM, _RENEW, _COMPLETE, _RELEASE)
@@ -158,7 +159,12 @@ class RedisStore:
         return bool(await self._run(self._release, key, owner))
 
     async def close(self) -> None:
-        """Close the client that `from_url()` made; one that was given is left as it is."""
+        """
+        Close the client that `from_url()` made; one that was given is left as it is.
+
+        Later calls raise `ClosedError`; idempotent.
+        """
+        self._closed = True
         if self._owns:
             await self._client.aclose()
 
@@ -171,6 +177,8 @@ class RedisStore:
         await self.close()
 
     async def _run(self, script: Callable[..., Awaitable[Any]], key: str, *values: str | int) -> Any:
+        if self._closed:  # the client would open a connection again
+            raise ClosedError("the RedisStore is closed: close it after the consumers that use it")
         try:
             return await script(keys=[self._prefix + key], args=values)
         except Exception as error:  # whatever the client raises: the table says what it is, the cause is kept

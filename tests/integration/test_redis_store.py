@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 import uuid
 
 import pytest
 from redis.asyncio import Redis, RedisCluster
+from redis.exceptions import ConnectionError as RedisConnectionError
 
-from messagequeue import ConfigurationError, ErrorCode
-from messagequeue.idempotency import Claimed, Idempotency, IdempotencyStoreError, InFlight
+from messagequeue import ClosedError, ConfigurationError, ErrorCode
+from messagequeue.idempotency import Claimed, ClaimLostError, Idempotency, IdempotencyStoreError, InFlight
 from messagequeue.idempotency.redis import RedisStore
 from tests.support.realtime import real_time
 from tests.support.redis import redis_running
@@ -63,6 +65,48 @@ async def test_a_server_that_forgot_the_scripts_is_given_them_again(redis_url, p
 
 
 @real_time()
+async def test_a_connection_that_breaks_or_a_script_that_is_forgotten_in_the_middle_costs_no_result(redis_url, prefix):
+    """While the work runs: its end is recorded over a new connection, by scripts that are loaded again."""
+    async with Redis.from_url(redis_url) as other, RedisStore.from_url(redis_url, prefix=prefix) as store:
+        calls = Idempotency(store, namespace="n", lease=10)
+
+        async def work():
+            await other.script_flush()
+            await other.client_kill_filter(_type="normal", skipme=True)
+            return "result"
+
+        for _ in range(2):
+            assert await calls.run("k", work) == "result"
+
+
+@pytest.mark.parametrize("loses", ["flushall", "restart"])
+@real_time()
+async def test_a_server_that_loses_a_claim_has_it_said(prefix, loses):
+    """Evicted, flushed, or restarted without its data: the end cannot be recorded, so a copy does the work again."""
+    with redis_running(enable_debug_command="local") as url:
+        async with Redis.from_url(url) as other, RedisStore.from_url(url, prefix=prefix) as store:
+            calls = Idempotency(store, namespace="n", lease=20)
+            begun = []
+
+            async def work():
+                begun.append(1)
+                if len(begun) > 1:
+                    return "again"
+                if loses == "flushall":
+                    await other.flushall()
+                else:
+                    with contextlib.suppress(RedisConnectionError):
+                        await other.execute_command("DEBUG", "RESTART")
+                return "lost"
+
+            with pytest.raises(ClaimLostError, match="the store has forgotten it"):
+                await calls.run("k", work)
+            for _ in range(2):
+                assert await calls.run("k", work) == "again"
+            assert len(begun) == 2
+
+
+@real_time()
 async def test_calls_cancelled_in_the_middle_do_not_mix_up_answers(redis_url, prefix):
     """A connection whose answer nobody read is not used again for another call."""
     async with Redis.from_url(redis_url, max_connections=1) as client:
@@ -88,6 +132,19 @@ async def test_from_url_opens_and_closes_a_client_of_its_own(redis_url, prefix):
         async with RedisStore(client, prefix=prefix) as store:
             assert isinstance(await claim(store, owner="other"), InFlight)
         assert await client.ping()
+
+
+@real_time()
+async def test_a_closed_store_is_refused(redis_url, prefix):
+    """The client would open a connection again that nobody closes; one that was given goes on for others."""
+    owning = RedisStore.from_url(redis_url, prefix=prefix)
+    async with Redis.from_url(redis_url) as client:
+        for store in (owning, RedisStore(client, prefix=prefix)):
+            await store.release("k", owner="nobody")
+            await store.close()
+            await store.close()
+            with pytest.raises(ClosedError, match="close it after the consumers"):
+                await claim(store)
 
 
 @pytest.mark.parametrize("url", ["http://localhost", "redis://user:secret/with-slash@host:6379"])

@@ -10,16 +10,18 @@ import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, asdict, dataclass
 from datetime import UTC, date, datetime, time
-from decimal import Decimal
-from typing import Any, Literal, Optional, Union
+from decimal import Decimal, InvalidOperation
+from typing import Any, Generic, Literal, Optional, TypeVar, Union
 from uuid import UUID
 
+import msgspec
+import pydantic
 import pytest
 import typing_extensions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from messagequeue import DecodeError, JSONCodec
+from messagequeue import DecodeError, Discard, JSONCodec
 from messagequeue.handlers import decoder
 from messagequeue.testing import message
 from tests.unit.handlers import shop
@@ -252,6 +254,101 @@ def test_annotations_that_cannot_be_resolved_are_refused_at_once() -> None:
         TypeError, match=r"annotations of Outer cannot be read: .*'Inner'.*define the class in a module"
     ):
         decoder(Outer)
+
+
+@dataclass
+class _NoAttribute:
+    when: typing.Nothing  # type: ignore[name-defined]
+
+
+@dataclass
+class _NoSyntax:
+    when: "not a type ("  # type: ignore[valid-type]  # noqa: F722
+
+
+@dataclass
+class _NoUnion:
+    when: int | 5  # type: ignore[valid-type]
+
+
+@pytest.mark.parametrize("model", [_NoAttribute, _NoSyntax, _NoUnion])
+def test_wrong_annotations_are_refused_at_once(model: type) -> None:
+    """By the error that says so, whatever reading them raises."""
+    with pytest.raises(TypeError, match=f"(annotations|field 'when') of {model.__name__}"):
+        decoder(model)
+
+
+@dataclass
+class _Raises:
+    with_: str
+
+    def __post_init__(self) -> None:
+        if self.with_ == "Discard":
+            raise Discard("of no use")
+        raise {"AssertionError": AssertionError, "KeyError": KeyError, "InvalidOperation": InvalidOperation}[self.with_]
+
+
+class _RaisesStruct(msgspec.Struct):
+    with_: str
+
+    def __post_init__(self) -> None:
+        _Raises(self.with_)
+
+
+class _RaisesModel(pydantic.BaseModel):
+    with_: str
+
+    @pydantic.field_validator("with_")
+    @classmethod
+    def check(cls, value: str) -> str:
+        _Raises(value)
+        return value
+
+
+@pytest.mark.parametrize("model", [_Raises, list[_Raises], _RaisesStruct, _RaisesModel])
+@pytest.mark.parametrize("kind", ["AssertionError", "KeyError", "InvalidOperation"])
+def test_whatever_a_class_raises_is_a_body_that_does_not_fit(model: Any, kind: str) -> None:
+    """No retry mends it, as it does not mend one that is no JSON; else it came back as a failure of the handler."""
+    value = {"with_": kind}
+    with pytest.raises(DecodeError):
+        read(model, [value] if model == list[_Raises] else value)
+
+
+@pytest.mark.parametrize("model", [_Raises, _RaisesStruct, _RaisesModel])
+def test_a_class_may_decide_by_a_signal(model: Any) -> None:
+    """As a handler and a `decode=` may."""
+    with pytest.raises(Discard):
+        read(model, {"with_": "Discard"})
+
+
+@pytest.mark.parametrize("depth", [200, 400, 800, 5_000, 50_000])
+@pytest.mark.parametrize("model", [shop.Tree, shop.Tree | dict[str, list[shop.Tree]]])
+def test_a_body_that_is_nested_too_deeply_does_not_fit(model: Any, depth: int) -> None:
+    """It is read or it is a `DecodeError`: a sender must not be able to make a handler fail for ever, or for long."""
+    body = '{"name": "a", "children": [' * depth + "]}" * depth
+    fault: DecodeError | None = None
+    try:
+        read(model, body)
+    except DecodeError as error:
+        fault = error
+
+    assert fault is None or fault.__cause__ is None
+    assert fault is None or str(fault).endswith(("is nested too deeply", "is not JSON"))
+
+
+_T = TypeVar("_T")
+
+
+class _Generic(msgspec.Struct, Generic[_T]):
+    value: _T
+
+
+def test_a_generic_struct_is_read_with_its_argument() -> None:
+    """By msgspec, alone and inside of plain types."""
+    assert read(_Generic[int], {"value": 1}) == _Generic(1)
+    assert read(list[_Generic[int]], [{"value": 1}]) == [_Generic(1)]
+    with pytest.raises(DecodeError):
+        read(_Generic[int], {"value": "text"})
 
 
 def test_keys_that_are_not_required_are_known_under_pep_563() -> None:

@@ -224,6 +224,10 @@ def test_mistakes_of_the_set_up_are_told_at_once() -> None:
             Router(**arguments)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"Router\(key=...\) is str"):
         Router(key="type")  # type: ignore[arg-type]
+    for wrong in ("", 5, b"type"):
+        for place in ("attribute", "field"):
+            with pytest.raises(TypeError, match=rf"Router\({place}=...\) is"):
+                Router(**{place: wrong})  # type: ignore[arg-type]
     router = Router(attribute="type")
     for name in ("", None, 5):
         with pytest.raises(ValueError, match="a route needs the type's name"):

@@ -98,7 +98,7 @@ def test_the_clock_can_be_given():
     run_virtual(main())
 
 
-@pytest.mark.parametrize("size", [0, -1])
+@pytest.mark.parametrize("size", [0, -1, 1.5, "10", None, True])
 def test_a_store_without_room_is_refused(size):
     """Where it is made."""
     with pytest.raises(ConfigurationError, match="max_records"):

@@ -186,17 +186,18 @@ if child == 0:
         asyncio.run(store.claim("k", owner="child", fingerprint="", lease=10))
     except ConfigurationError as error:
         print(error, flush=True)
+        asyncio.run(asyncio.wait_for(store.close(), 5))
         os._exit(0)
     os._exit(1)
 status = os.waitpid(child, 0)[1]
 asyncio.run(store.close())
-sys.exit(status)
+sys.exit(os.waitstatus_to_exitcode(status))
 """
 
 
 @pytest.mark.slow
 def test_a_store_does_not_cross_a_fork(path):
-    """A process that inherited it is told so, rather than waiting for a thread that is not there."""
+    """A process that inherited it is told so, and can close it, rather than waiting for a thread that is not there."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _FORKED, path],
         cwd=ROOT,
