@@ -242,6 +242,13 @@ FOLDER_WAITER = Event(
 PROPAGATOR_RAISED = Event(
     "propagator.raised", "telemetry", WARNING, ("propagator",), "Trace context could not be read or written; once."
 )
+TELEMETRY_RAISED = Event(
+    "telemetry.raised",
+    "telemetry",
+    WARNING,
+    ("telemetry", "call", "error_type"),
+    "Telemetry, or a part of OpenTelemetry's SDK, raised; once for each kind of call.",
+)
 
 # -- SQS
 SQS_READ_TIMEOUT = Event(

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from ..telemetry import Destination, Readings, Telemetry
 from ..telemetry import _names as names
+from .guarded_telemetry import GuardedTelemetry
 from .publisher import PublisherStats
 from .stats import ConsumerStats
 
@@ -52,7 +53,7 @@ class Watches:
     What a provider has read by its telemetry; nothing where it has none.
 
     Attributes:
-        telemetry: The provider's.
+        telemetry: The provider's, guarded: what it raises does no harm.
 
     Raises:
         TypeError: *telemetry* is none.
@@ -62,7 +63,7 @@ class Watches:
         if telemetry is not None and (isinstance(telemetry, type) or not isinstance(telemetry, Telemetry)):
             shown = telemetry.__name__ if isinstance(telemetry, type) else type(telemetry).__name__
             raise TypeError(f"telemetry is {shown}: give an instance, such as messagequeue.telemetry.OpenTelemetry()")
-        self.telemetry = telemetry
+        self.telemetry: Telemetry | None = None if telemetry is None else GuardedTelemetry(telemetry)
         self._stops: dict[Hashable, Callable[[], None]] = {}
 
     def add(self, key: Hashable, where: Destination, read: Readings) -> None:

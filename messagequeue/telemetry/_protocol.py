@@ -1,7 +1,8 @@
 """
 What the runtime tells a telemetry system, and what it asks of it; not which system that is, and no names of metrics.
 
-The runtime holds `None` where there is no telemetry.  Nothing here raises into the runtime, waits, or looks at bodies.
+The runtime holds `None` where there is no telemetry.  Nothing here waits or looks at bodies.  What it raises while a
+topic is opened is the caller's; whatever it raises later is logged once for each kind of call, and the message goes on.
 
 An operation is told of when it begins and when it ends, by `end()`, once.  `current()` makes it the current one of the
 code inside: spans that begin there are its children.

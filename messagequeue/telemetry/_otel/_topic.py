@@ -138,7 +138,10 @@ class Topic:
         span.set_attribute(ERROR_TYPE, kind)
         span.set_status(Status(StatusCode.ERROR, text))
         if self.choices.record_exceptions:
-            span.record_exception(error)
+            try:
+                span.record_exception(error)
+            except Exception:  # its text raises: the span must end all the same, and has its type
+                span.set_attribute(ERROR_TYPE, kind)
 
     # -- series
 
