@@ -6,6 +6,8 @@ Here every change is journalled and announced, and here a journal's events are a
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ._dedup import DedupWindow, identity_of
@@ -35,6 +37,7 @@ class QueueCore:
         "_broker",
         "_dedup",
         "_deleted",
+        "_ends_at",
         "_full",
         "_ordered",
         "_settings",
@@ -55,6 +58,8 @@ class QueueCore:
         self._deleted = False
         # What is due by then has happened; None where something may have come that was due earlier.
         self._advanced_to: float | None = None
+        # No retention ends before; it says nothing while `_advanced_to` is None.
+        self._ends_at = 0.0
 
     @property
     def settings(self) -> QueueSettings:
@@ -64,27 +69,38 @@ class QueueCore:
         """Let everything happen that is due: delays and leases end, retention ends, deduplication ids are forgotten."""
         if self._deleted:
             raise UnknownQueueError(self.name)
-        if now == self._advanced_to:
+        before = self._advanced_to
+        if now == before:
             return
         self._advanced_to = now
-        store, settings = self._store, self._settings
-        store.advance(now)
-        self._dedup.expire(now, settings.dedup_window)
-        if settings.retention is not None:
-            oldest_at = store.oldest_at()
-            while oldest_at is not None and oldest_at + settings.retention <= now:
-                oldest = store.oldest()
-                assert oldest is not None
-                self._remove(oldest)
-                oldest_at = store.oldest_at()
-        self._announce()
+        self._store.advance(now)
+        self._dedup.expire(now, self._settings.dedup_window)
+        if before is None or now >= self._ends_at:
+            self._end_retention(now)
+        if self._store.woken or self._full:
+            self._announce()
 
-    def _arrive(self, fields: Fields) -> None:
-        """Take in a message that nothing orders, delays or deduplicates; `_changed()` is the caller's to call."""
-        self._store.arrive(fields)
+    def _end_retention(self, now: float) -> None:
+        store, retention = self._store, self._settings.retention
+        if retention is None:
+            self._ends_at = math.inf
+            return
+        oldest_at = store.oldest_at()
+        while oldest_at is not None and oldest_at + retention <= now:
+            oldest = store.oldest()
+            assert oldest is not None
+            self._remove(oldest)
+            oldest_at = store.oldest_at()
+        # Who comes later is kept longer, but for dead letters, which set `_advanced_to` to None.
+        self._ends_at = (now if oldest_at is None else oldest_at) + retention
+
+    def _arrive(self, arrivals: Sequence[Fields]) -> None:
+        """Take in messages that nothing orders, delays or deduplicates; `_changed()` is the caller's to call."""
+        self._store.arrive(arrivals)
         journal = self._broker.journal
         if journal is not None:
-            journal.record(Enqueued(self.name, StoredMessage(*fields), None, 0, None, None))
+            for fields in arrivals:
+                journal.record(Enqueued(self.name, StoredMessage(*fields), None, 0, None, None))
 
     def _admit(
         self, message: StoredMessage, due: float | None, receives: int = 0, first_received: float | None = None
@@ -182,7 +198,7 @@ class QueueCore:
         plain = event.due is None and not event.receives and message[3:5] == (None, None) and message.source is None
         if plain and (not store.arrivals or message.sequence > store.arrivals[-1][0]):
             sequence, message_id, body, _, _, attributes, sent_at, _ = message
-            store.arrive((sequence, message_id, body, None, None, attributes, sent_at))
+            store.arrive(((sequence, message_id, body, None, None, attributes, sent_at),))
         else:
             store.insert(Record(message, event.receives, event.first_received), self._ordered, event.due)
 

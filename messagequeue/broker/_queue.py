@@ -16,6 +16,7 @@ from ._core import QueueCore
 from ._dedup import identity_of
 from ._groups import Record
 from ._settings import Ordering, QueueSettings
+from ._store import Fields
 from ._values import Counts, Draft, Lease, Outcome, Peek, PutResult, State, StoredMessage
 from .storage import QueueConfigured, QueuePurged
 
@@ -92,10 +93,30 @@ class Queue(QueueCore):
             InvalidMessageError: FIFO, and one has no key.
         """
         self.advance(now)
-        self._check_keys(drafts)
-        put = self._put
-        results = [put(now, *draft) for draft in drafts]
+        settings = self._settings
+        if settings.ordering is Ordering.FIFO:
+            self._check_keys(drafts)
+        results = None if settings.delay > 0 else self._put_plain(now, drafts)
+        if results is None:
+            put = self._put
+            results = [put(now, *draft) for draft in drafts]
         self._changed()
+        return results
+
+    def _put_plain(self, now: float, drafts: Sequence[Draft]) -> list[PutResult] | None:
+        """Store messages that nothing orders, delays or deduplicates; None, and nothing stored: one of them is not."""
+        sequence, new_id = self._store.last, self._broker.new_id
+        arrivals: list[Fields] = []
+        results: list[PutResult] = []
+        for body, key, dedup_id, delay, attributes in drafts:
+            if key is not None or dedup_id is not None or delay is not None:
+                return None
+            sequence += 1
+            message_id = new_id()
+            arrivals.append((sequence, message_id, body, None, None, attributes, now))
+            results.append(PutResult(message_id, sequence))
+        if arrivals:
+            self._arrive(arrivals)
         return results
 
     def _check_keys(self, drafts: Sequence[Draft]) -> None:
@@ -120,7 +141,7 @@ class Queue(QueueCore):
         wait = settings.delay if delay is None else delay
         sequence, message_id = self._store.last + 1, id or self._broker.new_id()
         if key is None and dedup_id is None and wait <= 0:
-            self._arrive((sequence, message_id, body, None, None, attributes, now))
+            self._arrive(((sequence, message_id, body, None, None, attributes, now),))
         else:
             message = StoredMessage(sequence, message_id, body, key, dedup_id, attributes, now)
             self._admit(message, now + wait if wait > 0 else None)

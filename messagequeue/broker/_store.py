@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import TypeAlias
@@ -80,13 +80,14 @@ class Store:
 
     # --- arrivals and departures
 
-    def arrive(self, fields: Fields) -> None:
-        """Add a visible message that nothing orders at the end of the queue."""
-        if fields[0] > self.last:
-            self.last = fields[0]
-        self.visible += 1
+    def arrive(self, arrivals: Sequence[Fields]) -> None:
+        """Add visible messages that nothing orders, one or more, at the end of the queue."""
+        last = arrivals[-1][0]
+        if last > self.last:
+            self.last = last
+        self.visible += len(arrivals)
         self.woken = True
-        self.arrivals.append(fields)
+        self.arrivals.extend(arrivals)
 
     def find(self, sequence: int) -> Record | None:
         """Return the record of a message, made now where it had none; None where there is no such message."""

@@ -9,6 +9,7 @@ on its messages wait until no quiet tenant has any.  Source: SQS Developer Guide
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Final
 
@@ -104,10 +105,10 @@ class Tenants:
         if record.tenant is not None:
             heappop(record.tenant.back)
 
-    def forgive(self, now: float) -> list[int]:
+    def forgive(self, now: float) -> Sequence[int]:
         """Return, and let go, the messages of tenants that have put nothing for a while."""
         if not self._noisy:
-            return []
+            return ()
         back = []
         for tenant in [one for one in self._noisy.values() if one.put_at + _FORGIVEN_AFTER <= now]:
             back += tenant.back

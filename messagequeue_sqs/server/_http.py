@@ -41,12 +41,18 @@ class BadRequestError(Exception):
         self.status = status
 
 
-class _Head(NamedTuple):
+class _Start(NamedTuple):
+    """A request line, and what its version says of a connection whose headers say nothing."""
+
     method: str
     path: str
     query: str
-    headers: dict[str, str]
     keep_alive: bool
+
+
+class _Head(NamedTuple):
+    start: _Start
+    headers: dict[str, str]
     length: int
     chunked: bool
 
@@ -100,16 +106,21 @@ class RequestReader:
         Raises:
             BadRequestError: what comes is no request.
         """
-        head = self._head or self._read_head()
+        head = self._head
         if head is None:
-            return None
-        body = self._read_chunks() if head.chunked else self._read_body(head.length)
+            if self._at == len(self._data):
+                return None
+            head = self._read_head()
+            if head is None:
+                return None
+        (method, path, query, keep_alive), headers, length, chunked = head
+        body = self._read_chunks() if chunked else self._read_body(length)
         if body is None:
             return None
         self._head = None
         self.expects = False
-        self.keep_alive = head.keep_alive
-        return HttpRequest(head.method, head.path, head.query, head.headers, body)
+        self.keep_alive = keep_alive
+        return HttpRequest(method, path, query, headers, body)
 
     def _read_head(self) -> _Head | None:
         data = self._data
@@ -123,10 +134,11 @@ class RequestReader:
             return None
         head = self._head = _parsed(data[self._at : end].decode("latin-1"))
         self._at = self._scanned = end + 4
-        if head.length > self._limit:
+        _, headers, length, chunked = head
+        if length > self._limit:
             raise BadRequestError(413, f"a request has at most {self._limit} bytes")
-        self.expects = "expect" in head.headers and (head.chunked or self.buffered < head.length)
-        self._body = bytearray() if head.chunked else None
+        self.expects = "expect" in headers and (chunked or self.buffered < length)
+        self._body = bytearray() if chunked else None
         return head
 
     def _read_body(self, length: int) -> bytes | None:
@@ -171,45 +183,59 @@ def _chunk_size(line: bytes | bytearray) -> int:
         raise BadRequestError(400, "a chunk has no size") from None
 
 
-#: Lines of headers as clients write them, read before: lower-case names and values.  Most come with every
-#: request; only those that do are kept.
-_LINES: dict[str, tuple[str, str]] = {}
+class _Headers(dict[str, tuple[str, str]]):
+    """
+    Lines of headers as clients write them: lower-case names and values.
+
+    Most come with every request, and are read once; only those that do are kept.
+    """
+
+    def __missing__(self, line: str) -> tuple[str, str]:
+        name, colon, value = line.partition(":")
+        if not colon or not name or name[-1] in " \t" or name[0] in " \t":
+            raise BadRequestError(400, "a header is no `Name: value`")
+        header = name.lower(), value.strip(" \t")
+        if header[0] in _KEPT and len(line) <= _LINE_CHARS and len(self) < _MOST_LINES:
+            self[line] = header
+        return header
+
+
+class _Starts(dict[str, _Start]):
+    """Request lines; the one that nearly all requests have is read once."""
+
+    def __missing__(self, line: str) -> _Start:
+        words = line.split(" ")
+        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+            raise BadRequestError(400, "the request line is not METHOD TARGET HTTP/1.1")
+        path, query = (words[1], "") if words[1] == "/" else _split(words[1])
+        start = _Start(words[0], path, query, words[2] == "HTTP/1.1")
+        if path == "/" and not query and len(self) < _MOST_LINES:
+            self[line] = start
+        return start
+
+
 _MOST_LINES = 512
 _KEPT = frozenset(
     {"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "user-agent", "x-amz-target"}
 )
-
-
-def _header(line: str) -> tuple[str, str]:
-    name, colon, value = line.partition(":")
-    if not colon or not name or name[-1] in " \t" or name[0] in " \t":
-        raise BadRequestError(400, "a header is no `Name: value`")
-    header = name.lower(), value.strip(" \t")
-    if header[0] in _KEPT and len(line) <= _LINE_CHARS and len(_LINES) < _MOST_LINES:
-        _LINES[line] = header
-    return header
+_headers, _starts = _Headers(), _Starts()
 
 
 def _parsed(text: str) -> _Head:
-    first, *lines = text.split("\r\n")
-    words = first.split(" ")
-    if len(words) != 3 or not words[2].startswith("HTTP/1."):
-        raise BadRequestError(400, "the request line is not METHOD TARGET HTTP/1.1")
-    headers: dict[str, str] = {}
-    for line in lines:
-        name, value = _LINES.get(line) or _header(line)
-        headers[name] = value
-    path, query = words[1], ""
-    if path != "/":
-        path, query = _split(path)
+    lines = text.split("\r\n")
+    start = _starts[lines[0]]
+    del lines[0]
+    headers = dict(map(_headers.__getitem__, lines))
     length, coding = headers.get("content-length", "0"), headers.get("transfer-encoding")
     if coding is not None and coding.lower() != "chunked":
         raise BadRequestError(501, "of transfer codings only chunked is understood")
     if not (length.isascii() and length.isdigit()) or len(length) > 12 or (coding and "content-length" in headers):
         raise BadRequestError(400, "the length of the body is not said in one way")
-    connection = headers.get("connection", "").lower()
-    keep_alive = connection != "close" if words[2] == "HTTP/1.1" else connection == "keep-alive"
-    return _Head(words[0], path, query, headers, keep_alive, int(length), coding is not None)
+    connection = headers.get("connection")
+    if connection is not None:
+        word = connection.lower()
+        start = start._replace(keep_alive=word != "close" if start.keep_alive else word == "keep-alive")
+    return _Head(start, headers, int(length), coding is not None)
 
 
 def _split(target: str) -> tuple[str, str]:
@@ -221,10 +247,12 @@ def _split(target: str) -> tuple[str, str]:
 
 def serialized(answer: HttpAnswer, *, keep_alive: bool, head_only: bool = False) -> bytes:
     """Return *answer* as it travels.  *head_only*: to a HEAD request, the body is told of, not sent."""
-    body = answer.body
-    extra = "".join([f"{name}: {value}\r\n" for name, value in answer.headers])
-    kind = f"Content-Type: {answer.type}\r\n" if answer.type else ""
-    close = "" if keep_alive else "Connection: close\r\n"
-    reason = _REASONS.get(answer.status, "Unknown")
-    head = f"HTTP/1.1 {answer.status} {reason}\r\n{kind}Content-Length: {len(body)}\r\n{extra}{close}\r\n"
-    return head.encode("latin-1", "replace") + (b"" if head_only else body)
+    status, kind, body, headers = answer
+    head = f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}\r\nContent-Length: {len(body)}\r\n"
+    if kind:
+        head += f"Content-Type: {kind}\r\n"
+    for name, value in headers:
+        head += f"{name}: {value}\r\n"
+    head += "\r\n" if keep_alive else "Connection: close\r\n\r\n"
+    data = head.encode("latin-1", "replace")
+    return data if head_only else data + body

@@ -120,18 +120,19 @@ class Parking:
         """Serve whom the last changes brought something, and set the alarm anew; call it after every request."""
         if self._running:
             return
-        self._running = True
-        try:
-            while self._touched:
-                topic = self._touched.pop()
-                if topic in self._lines:
-                    self._serve(topic)
-        finally:
-            self._running = False
+        if self._touched:
+            self._running = True
+            try:
+                while self._touched:
+                    topic = self._touched.pop()
+                    if topic in self._lines:
+                        self._serve(topic)
+            finally:
+                self._running = False
         self._arm()
 
     def _touch(self, topic: str) -> None:
-        if topic in self._touched:
+        if topic not in self._lines or topic in self._touched:
             return
         if not self._touched and not self._running and not self.inside:
             self._call_soon(self.run)
@@ -188,9 +189,11 @@ class Parking:
             if self._is_live(when, what):
                 break
             heappop(self._schedule)
-        planned = self._schedule[0][0] if self._schedule else None
         background = self._engine.next_due()
-        return min((when for when in (planned, background) if when is not None), default=None)
+        if not self._schedule:
+            return background
+        planned = self._schedule[0][0]
+        return planned if background is None else min(planned, background)
 
     def _arm(self) -> None:
         when = self._next()

@@ -21,6 +21,8 @@ from ._redrive import ALLOW, REDRIVE, Redrive, allows, bad_redrive, check_allow,
 NOTES = "sqs:queue:"
 #: Those about when the queue of a topic was deleted.
 DELETED = "sqs:deleted:"
+#: Regions and URLs of queues that are kept in mind.
+_MOST_FOUND = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class Directory:
         self.names = Names(options.account, options.region)
         self.shuffle: Callable[[list[Any]], None] | None = None
         self._queues: dict[str, SqsQueue] = {}
+        self._found: dict[tuple[str, str], SqsQueue] = {}  # by what clients call them, not to be worked out each time
         self._attempts = noted_attempts(broker)
         self._deleted = _noted_deletions(broker)
 
@@ -90,8 +93,15 @@ class Directory:
         Raises:
             SqsError: there is none.
         """
-        account, name = split_url(call.text("QueueUrl") or "")
-        return self.named(now, call.region, name, account)
+        url: str = call.params.get("QueueUrl") or ""
+        found = self._found.get((call.region, url))
+        if found is None or self.broker.get(found.topic) is not found.queue:
+            account, name = split_url(url)
+            found = self.named(now, call.region, name, account)
+            if len(self._found) >= _MOST_FOUND:
+                self._found.clear()
+            self._found[call.region, url] = found
+        return found
 
     def named(self, now: float, region: str, name: str, account: str | None = None) -> SqsQueue:
         """Return the queue *name* of a region and account.  Raises `SqsError` where there is none."""
@@ -208,6 +218,7 @@ class Directory:
 
     def delete(self, now: float, queue: SqsQueue) -> None:
         self._queues.pop(queue.topic, None)
+        self._found.clear()
         queue.attempts.clear()
         self.broker.remember(NOTES + queue.topic, None)
         self.broker.delete(queue.topic)

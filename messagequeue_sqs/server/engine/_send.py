@@ -25,6 +25,8 @@ OTHER_KIND = "The request include parameter that is not valid for this queue typ
 _NO_IDENTITY = (
     "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"
 )
+#: What a message without attributes, delay and keys is made of, with what names the queue or the entry.
+_OF_PLAIN = frozenset({"Id", "MessageBody", "QueueUrl"})
 #: Bytes of a character at most.
 _UTF8_BYTES = 4
 
@@ -62,7 +64,8 @@ def _check_total(entries: Sequence[Entry]) -> None:
     for entry in entries:
         if "MessageAttributes" in entry:
             characters = BATCH_BYTES
-        characters += len(entry.get("MessageBody", ""))
+        if "MessageBody" in entry:
+            characters += len(entry["MessageBody"])
     if characters * _UTF8_BYTES <= BATCH_BYTES:
         return
     total = sum(map(_size, entries))
@@ -91,6 +94,11 @@ def _draft(queue: SqsQueue, params: Entry, trace: str | None, *, relaxed: bool) 
     text: str | None = params.get("MessageBody")
     if not text:
         raise missing("MessageBody")
+    if trace is None and not queue.fifo and not relaxed and params.keys() <= _OF_PLAIN:
+        body = encoded_text(text)
+        if len(body) > queue.max_bytes:
+            raise _too_long(queue)
+        return Draft(body)
     group: str | None = params.get("MessageGroupId")
     if group is not None:
         check_key("MessageGroupId", group)
@@ -107,13 +115,15 @@ def _draft(queue: SqsQueue, params: Entry, trace: str | None, *, relaxed: bool) 
         trace = check_system(system) or trace
     body = _relaxed(text) if relaxed else encoded_text(text)
     if len(body) + size > queue.max_bytes and not relaxed:
-        raise invalid(
-            f"One or more parameters are invalid. Reason: Message must be shorter than {queue.max_bytes} bytes."
-        )
+        raise _too_long(queue)
     if dedup is None and queue.content_based:
         dedup = hashlib.sha256(body).hexdigest()
     envelope = _envelope(attributes or {}, trace) if attributes or trace else None
     return Draft(body, group, dedup, delay, envelope)
+
+
+def _too_long(queue: SqsQueue) -> SqsError:
+    return invalid(f"One or more parameters are invalid. Reason: Message must be shorter than {queue.max_bytes} bytes.")
 
 
 def _check_identity(queue: SqsQueue, params: Entry) -> None:
@@ -165,6 +175,8 @@ def _told(queue: SqsQueue, params: Entry, draft: Draft, put: PutResult, result: 
     assert isinstance(draft.body, bytes)
     result["MD5OfMessageBody"] = md5(draft.body, usedforsecurity=False).hexdigest()
     result["MessageId"] = put.id
+    if not queue.fifo and params.keys() <= _OF_PLAIN:
+        return result
     attributes: Attributes | None = params.get("MessageAttributes")
     if attributes:
         result["MD5OfMessageAttributes"] = attributes_md5(attributes)

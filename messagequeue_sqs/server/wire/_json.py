@@ -34,13 +34,14 @@ class JsonProtocol:
         Raises:
             SqsError: it names no action, is no JSON object, or a member has another type.
         """
-        name = request.headers.get("x-amz-target", "").removeprefix(_TARGET)
+        headers = request.headers
+        name = headers.get("x-amz-target", "").removeprefix(_TARGET)
         action = ACTIONS.get(name)
         if action is None:
             raise SqsError(INVALID_ACTION, f"The action {name} is not valid for this endpoint.")
         loaded = _load(request.body)
         params = read_members(loaded, action.members) if loaded else {}
-        return Call(name, params, region, base_url, request.headers.get("x-amzn-trace-id"))
+        return Call(name, params, region, base_url, headers.get("x-amzn-trace-id"))
 
     def answer(self, call: Call, result: Result | None, request_id: str) -> HttpAnswer:
         return HttpAnswer(200, JSON_TYPE, b"" if result is None else dumps(result), (("x-amzn-RequestId", request_id),))
@@ -62,7 +63,8 @@ def _load(body: bytes) -> Mapping[str, object]:
         raise malformed("The request is no JSON.") from None
     if not isinstance(loaded, dict):
         raise malformed("The request is no JSON object.")
-    if b"\\ud" in body or b"\\uD" in body:
+    # One byte is looked for in a tenth of the time that three of them take.
+    if b"\\" in body and (b"\\ud" in body or b"\\uD" in body):
         _check_surrogates(loaded)
     return loaded
 
@@ -79,14 +81,18 @@ def malformed(text: str) -> SqsError:
     return SqsError(MALFORMED, text)
 
 
-def read_members(given: Mapping[str, object], members: Mapping[str, Member]) -> dict[str, object]:
+def read_members(given: Mapping[str, object], members: Mapping[str, Member]) -> Mapping[str, object]:
     """Return the members of *given* that there are, and are not null.  Raises `SqsError` for a wrong type."""
+    for name, value in given.items():
+        if type(value) is not str or name not in members or not members[name].is_text:
+            break
+    else:
+        return given  # most are text, and nothing else
     read = {}
     for name, value in given.items():
         member = members.get(name)
         if member is None or value is None:
             continue
-        # Most members are text: it costs less to ask here than to be sent on.
         if not (member.is_text and type(value) is str):
             value = _READERS[member.kind](name, value, member)
         read[name] = value
@@ -155,11 +161,11 @@ def decoded(name: str, text: str) -> bytes:
 def _entries(name: str, value: object, member: Member) -> object:
     if not isinstance(value, list):
         raise _unexpected(name, value)
-    read = []
+    fields, read = member.fields or {}, []
     for entry in value:
         if not isinstance(entry, dict):
             raise _unexpected(name, entry)
-        read.append(read_members(entry, member.fields or {}))
+        read.append(read_members(entry, fields))
     return read
 
 
